@@ -1,5 +1,8 @@
 //! tracecloak: share what coding agents do to an inference server, without a word of what was said.
-#![cfg_attr(test, expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "tests may convert freely"))]
+#![cfg_attr(
+    test,
+    expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "tests may convert freely")
+)]
 
 pub mod capture;
 pub mod tokenize;

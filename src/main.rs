@@ -1,1 +1,3 @@
-fn main(){}
+//! The `tracecloak` program.
+
+fn main() {}

@@ -42,13 +42,16 @@ pub struct Headers(pub Vec<(Text, Text)>);
 
 impl Headers {
     /// The first value of a header, if it is UTF-8. `name` in lower case.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub fn get<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         self.all(name).next()
     }
 
     /// Every UTF-8 value of a header. `name` in lower case.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.iter().filter(|(field, _)| field.as_bytes().eq_ignore_ascii_case(name.as_bytes())).filter_map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .filter(|(field, _)| field.as_bytes().eq_ignore_ascii_case(name.as_bytes()))
+            .filter_map(|(_, value)| value.as_str())
     }
 }
 
@@ -157,8 +160,19 @@ pub enum SkipReason {
 impl SkipReason {
     /// Every reason, in the order in which summaries list them.
     pub const ALL: &'static [Self] = &[
-        Self::Malformed, Self::Truncated, Self::TooLarge, Self::NotUtf8, Self::TooDeep, Self::Decompression, Self::BodyLost, Self::BadBody,
-        Self::OtherApi, Self::NoTime, Self::Duplicate, Self::CountTokens, Self::Auxiliary,
+        Self::Malformed,
+        Self::Truncated,
+        Self::TooLarge,
+        Self::NotUtf8,
+        Self::TooDeep,
+        Self::Decompression,
+        Self::BodyLost,
+        Self::BadBody,
+        Self::OtherApi,
+        Self::NoTime,
+        Self::Duplicate,
+        Self::CountTokens,
+        Self::Auxiliary,
     ];
 
     /// Its name in summaries.

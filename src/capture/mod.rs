@@ -6,5 +6,7 @@
 mod exchange;
 mod text;
 
-pub use exchange::{Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, ResponseBody, SkipReason};
+pub use exchange::{
+    Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, ResponseBody, SkipReason,
+};
 pub use text::Text;

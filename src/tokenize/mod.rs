@@ -15,3 +15,7 @@ pub trait Encoder: Send + Sync {
     /// becomes its unknown or byte tokens.
     fn encode(&self, text: &str, out: &mut Vec<Token>);
 }
+
+mod prompt;
+
+pub use prompt::{Block, Content, Laid, Layout, LayoutError, Message, Prompt, Role, Tool};

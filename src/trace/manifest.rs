@@ -4,7 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::vocab::{KUnit, Keep, License, Loss, Normalizer, Profile, PromptScale, Scope, SourceFormat, Table, TemplateName, TokenizerName};
+use super::vocab::{
+    KUnit, Keep, License, Loss, Normalizer, Profile, PromptScale, Scope, SourceFormat, Table, TemplateName,
+    TokenizerName,
+};
 
 /// The version of the trace format that this program writes.
 pub const FORMAT_VERSION: u32 = 1;

@@ -5,7 +5,8 @@
 
 use super::model::Model;
 use super::vocab::{
-    AgentKind, AgentStatus, AgentType, DelayKind, Evidence, Harness, Relation, RequestKind, Status, Stop, ToolClass, Trigger,
+    AgentKind, AgentStatus, AgentType, DelayKind, Evidence, Harness, Relation, RequestKind, Status, Stop, ToolClass,
+    Trigger,
 };
 
 /// All requests that one user task caused.

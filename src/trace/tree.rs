@@ -3,9 +3,9 @@
 //! Invariant: a parent comes before its child; a shared length is at most the length of both; block ids are dense and numbered
 //! by first appearance, so they carry the equality pattern of prefixes and nothing else.
 //!
-//! [`PrefixTree`] reads the stored columns back into block ids. [`TreeBuilder`] makes the columns from paths in any tree of
-//! blocks. Both keep *segments*: runs of consecutive blocks that one request, or a chain of requests that extend each other,
-//! brought in; the cost of a request grows with the forks above it and its new blocks, not with its length.
+//! [`PrefixTree`] makes the stored columns and reads them back into block ids. It keeps *segments*: runs of consecutive blocks
+//! that one request, or a chain of requests that extend each other, brought in; so the cost of a request grows with the forks
+//! above it, not with its length.
 
 use super::session::Prefix;
 
@@ -46,9 +46,10 @@ struct Segment {
 }
 
 /// Where a prompt's last full block lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     segment: usize,
+    /// Full blocks from the root; 0 lies above every segment.
     depth: u32,
 }
 
@@ -56,8 +57,8 @@ struct Place {
 #[derive(Clone, Debug, Default)]
 pub struct PrefixTree {
     segments: Vec<Segment>,
-    /// Per request: its last full block, none for a prompt shorter than a block; and its number of full blocks.
-    places: Vec<Option<Place>>,
+    /// Per request: its last full block; depth 0 for a prompt shorter than a block.
+    places: Vec<Place>,
     /// Row id of the first request of `places`.
     first_request: u64,
     next_block: u64,
@@ -90,16 +91,18 @@ impl PrefixTree {
             return Err(TreeError::Count);
         }
         let shared = match (prefix.request, prefix.shared_blocks) {
-            (None, 0) => None,
             (Some(request), shared @ 1..) => {
                 let parent = self.place(request).ok_or(TreeError::Forward)?;
-                let parent = parent.filter(|place| place.depth >= shared && shared <= blocks).ok_or(TreeError::TooLong)?;
+                if parent.depth < shared || blocks < shared {
+                    return Err(TreeError::TooLong);
+                }
                 let place = self.climb(parent, shared);
                 if self.latest(place) != Some(request) {
                     return Err(TreeError::NotCanonical);
                 }
-                Some(place)
+                place
             }
+            (None, 0) => Place::default(),
             _ => return Err(TreeError::Pointer),
         };
         self.attach(shared, blocks);
@@ -109,14 +112,11 @@ impl PrefixTree {
     /// Adds the next request, which shares `shared` leading blocks with the earlier request `with` (any one of those that share
     /// the most), and has `blocks` full blocks; gives its columns, `extends` left false.
     pub fn insert(&mut self, with: Option<u64>, shared: u32, blocks: u32) -> Prefix {
-        let place = with.filter(|_| shared > 0).and_then(|request| self.place(request)?).map(|place| {
-            let depth = shared.min(place.depth).min(blocks);
-            self.climb(place, depth)
-        });
-        let place = place.filter(|place| place.depth > 0);
+        let place = with.and_then(|request| self.place(request)).unwrap_or_default();
+        let place = self.climb(place, shared.min(place.depth).min(blocks));
         let prefix = Prefix {
-            request: place.and_then(|place| self.latest(place)),
-            shared_blocks: place.map_or(0, |place| place.depth),
+            request: if place.depth > 0 { self.latest(place) } else { None },
+            shared_blocks: place.depth,
             extends: false,
             first_block: self.next_block,
         };
@@ -127,7 +127,7 @@ impl PrefixTree {
     /// Block ids of a request, as runs `(first id, how many)` from the front. Empty for a request that is not in the tree.
     pub fn block_runs(&self, request: u64) -> Vec<(u64, u32)> {
         let mut runs = Vec::new();
-        let mut at = self.place(request).flatten();
+        let mut at = self.place(request).filter(|place| place.depth > 0);
         while let Some(place) = at {
             let Some(segment) = self.segments.get(place.segment) else { break };
             let mut end = place.depth;
@@ -143,9 +143,9 @@ impl PrefixTree {
 
     /// How many leading blocks two requests share.
     pub fn shared(&self, one: u64, other: u64) -> u32 {
-        let (Some(Some(mut one)), Some(Some(mut other))) = (self.place(one), self.place(other)) else { return 0 };
+        let (Some(mut one), Some(mut other)) = (self.place(one), self.place(other)) else { return 0 };
         loop {
-            if one.segment == other.segment {
+            if one.segment == other.segment || one.depth == 0 || other.depth == 0 {
                 return one.depth.min(other.depth);
             }
             // Segments are numbered by first appearance, so the later one hangs below.
@@ -157,7 +157,7 @@ impl PrefixTree {
         }
     }
 
-    fn place(&self, request: u64) -> Option<Option<Place>> {
+    fn place(&self, request: u64) -> Option<Place> {
         let local = usize::try_from(request.checked_sub(self.first_request)?).ok()?;
         self.places.get(local).copied()
     }
@@ -182,38 +182,37 @@ impl PrefixTree {
     }
 
     /// Hangs a request of `blocks` full blocks below `shared`.
-    fn attach(&mut self, shared: Option<Place>, blocks: u32) {
+    fn attach(&mut self, shared: Place, blocks: u32) {
         let request = self.first_request + as_u64(self.places.len());
-        let new = blocks - shared.map_or(0, |place| place.depth);
-        let place = match shared {
-            _ if blocks == 0 => None,
-            Some(place) if new == 0 => Some(place),
-            Some(place) if self.segments.get(place.segment).is_some_and(|segment| segment.end == place.depth) => {
-                // It goes on where the segment ends: the segment grows, so that a linear session stays one segment.
-                if let Some(segment) = self.segments.get_mut(place.segment) {
-                    let follows = segment.runs.last().is_some_and(|&(depth, id)| id + u64::from(segment.end + 1 - depth) == self.next_block);
-                    if !follows {
-                        segment.runs.push((segment.end + 1, self.next_block));
-                    }
-                    segment.end = blocks;
+        let new = blocks - shared.depth;
+        let grows =
+            shared.depth > 0 && self.segments.get(shared.segment).is_some_and(|segment| segment.end == shared.depth);
+        let mut place = Place { segment: shared.segment, depth: blocks };
+        if new > 0 && grows {
+            // It goes on where the segment ends: the segment grows, so that a linear session stays one segment.
+            if let Some(segment) = self.segments.get_mut(shared.segment) {
+                let follows = segment
+                    .runs
+                    .last()
+                    .is_some_and(|&(depth, id)| id + u64::from(segment.end + 1 - depth) == self.next_block);
+                if !follows {
+                    segment.runs.push((segment.end + 1, self.next_block));
                 }
-                Some(Place { segment: place.segment, depth: blocks })
+                segment.end = blocks;
             }
-            _ => {
-                let start = shared.map_or(0, |place| place.depth);
-                self.segments.push(Segment {
-                    above: shared.map(|place| place.segment),
-                    start,
-                    runs: vec![(start + 1, self.next_block)],
-                    end: blocks,
-                    latest: Vec::new(),
-                });
-                Some(Place { segment: self.segments.len() - 1, depth: blocks })
-            }
-        };
+        } else if new > 0 {
+            place.segment = self.segments.len();
+            self.segments.push(Segment {
+                above: (shared.depth > 0).then_some(shared.segment),
+                start: shared.depth,
+                runs: vec![(shared.depth + 1, self.next_block)],
+                end: blocks,
+                latest: Vec::new(),
+            });
+        }
         self.next_block += u64::from(new);
         self.places.push(place);
-        let mut at = place;
+        let mut at = Some(place).filter(|place| place.depth > 0);
         while let Some(place) = at {
             let Some(segment) = self.segments.get_mut(place.segment) else { break };
             while segment.latest.last().is_some_and(|&(depth, _)| depth <= place.depth) {
