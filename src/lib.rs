@@ -7,3 +7,4 @@
 pub mod capture;
 pub mod tokenize;
 pub mod trace;
+pub mod wire;

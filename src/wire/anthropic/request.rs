@@ -1,0 +1,385 @@
+//! A Messages request.
+//!
+//! Invariant: everything is borrowed from the body.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::wire::{WireError, compact};
+
+/// A request body, in the parts that a trace needs.
+pub struct MessagesRequest<'a> {
+    /// The model asked for; empty if none.
+    pub model: Cow<'a, str>,
+    /// Tool definitions.
+    pub tools: Vec<ToolDefinition<'a>>,
+    /// Blocks of the system prompt.
+    pub system: Vec<Block<'a>>,
+    /// Messages.
+    pub messages: Vec<Message<'a>>,
+    /// `metadata.user_id`.
+    pub user_id: Option<Cow<'a, str>>,
+    /// The limit asked for.
+    pub max_tokens: Option<u64>,
+    /// Whether a stream is asked for.
+    pub stream: Option<bool>,
+    /// Whether the answer must follow a JSON schema.
+    pub wants_json: bool,
+}
+
+/// A tool definition.
+pub struct ToolDefinition<'a> {
+    /// Its type, for tools that the server runs; empty otherwise.
+    pub kind: Cow<'a, str>,
+    /// Its name.
+    pub name: Cow<'a, str>,
+    /// Its description.
+    pub description: Cow<'a, str>,
+    /// Its input schema or, where it has none, the whole definition; compact.
+    pub schema: Cow<'a, str>,
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// `user`.
+    User,
+    /// `assistant`.
+    Assistant,
+    /// `system`, inside the conversation.
+    System,
+}
+
+/// A message.
+pub struct Message<'a> {
+    /// Who speaks.
+    pub role: Role,
+    /// Its blocks; a string is one text.
+    pub blocks: Vec<Block<'a>>,
+}
+
+/// A block of a message.
+pub enum Block<'a> {
+    /// Text, an image or a document, or a block of an unknown type.
+    Content(ContentBlock<'a>),
+    /// Thinking; its signature is dropped.
+    Thinking(Cow<'a, str>),
+    /// A tool call.
+    ToolUse {
+        /// Its id.
+        id: Cow<'a, str>,
+        /// The tool.
+        name: Cow<'a, str>,
+        /// Its input, compact.
+        input: Cow<'a, str>,
+    },
+    /// The result of a tool call.
+    ToolResult {
+        /// The id of the call.
+        id: Cow<'a, str>,
+        /// Whether the tool failed.
+        is_error: bool,
+        /// What it said.
+        content: Vec<ContentBlock<'a>>,
+    },
+}
+
+/// Content that may stand in a message or in a tool result.
+pub enum ContentBlock<'a> {
+    /// Text.
+    Text(Cow<'a, str>),
+    /// An image; its source, compact.
+    Image(Cow<'a, str>),
+    /// A document; its source, compact.
+    Document(Cow<'a, str>),
+    /// A block of another type, without its cache marker, compact.
+    Other(Cow<'a, str>),
+}
+
+impl<'a> MessagesRequest<'a> {
+    /// Reads a request body.
+    ///
+    /// # Errors
+    /// If it is not JSON, or a part of the prompt is not of the form that the API has.
+    pub fn parse(body: &'a [u8]) -> Result<Self, WireError> {
+        #[derive(Deserialize)]
+        struct Fields<'a> {
+            #[serde(borrow)]
+            model: Option<&'a RawValue>,
+            #[serde(borrow)]
+            tools: Option<&'a RawValue>,
+            #[serde(borrow)]
+            system: Option<&'a RawValue>,
+            #[serde(borrow)]
+            messages: &'a RawValue,
+            #[serde(borrow)]
+            metadata: Option<&'a RawValue>,
+            #[serde(borrow)]
+            max_tokens: Option<&'a RawValue>,
+            #[serde(borrow)]
+            stream: Option<&'a RawValue>,
+            #[serde(borrow)]
+            output_config: Option<&'a RawValue>,
+        }
+        #[derive(Deserialize)]
+        struct Metadata<'a> {
+            #[serde(borrow)]
+            user_id: Option<Text<'a>>,
+        }
+        #[derive(Deserialize)]
+        struct OutputConfig<'a> {
+            #[serde(borrow)]
+            format: Option<&'a RawValue>,
+        }
+        let fields: Fields<'a> = serde_json::from_slice(body)?;
+        Ok(Self {
+            model: lenient::<Text<'_>>(fields.model).map(|text| text.0).unwrap_or_default(),
+            tools: list(fields.tools)?.into_iter().map(tool).collect::<Result<_, _>>()?,
+            system: fields.system.map_or(Ok(Vec::new()), |raw| blocks(raw, 0))?,
+            messages: list(Some(fields.messages))?.into_iter().map(message).collect::<Result<_, _>>()?,
+            user_id: lenient::<Metadata<'_>>(fields.metadata).and_then(|metadata| metadata.user_id).map(|text| text.0),
+            max_tokens: lenient(fields.max_tokens),
+            stream: lenient(fields.stream),
+            wants_json: lenient::<OutputConfig<'_>>(fields.output_config).is_some_and(|config| config.format.is_some()),
+        })
+    }
+}
+
+/// A JSON string, borrowed where it holds no escapes. Half surrogate pairs, which harnesses make when they cut a string, become
+/// replacement characters.
+pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Text<'de>;
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a string")
+            }
+            fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Text<'de>, E> {
+                Ok(Text(String::from_utf8_lossy(bytes)))
+            }
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        // As bytes: serde_json lets half surrogate pairs through there only.
+        deserializer.deserialize_bytes(Visitor)
+    }
+}
+
+/// A value that is as if absent where its type is wrong.
+fn lenient<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+fn list(raw: Option<&RawValue>) -> Result<Vec<&RawValue>, WireError> {
+    let list = raw.map(|raw| serde_json::from_str::<Option<Vec<&RawValue>>>(raw.get())).transpose()?;
+    Ok(list.flatten().unwrap_or_default())
+}
+
+fn tool(raw: &RawValue) -> Result<ToolDefinition<'_>, WireError> {
+    #[derive(Deserialize)]
+    struct Fields<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<&'a RawValue>,
+        #[serde(borrow)]
+        name: Option<&'a RawValue>,
+        #[serde(borrow)]
+        description: Option<&'a RawValue>,
+        #[serde(borrow)]
+        input_schema: Option<&'a RawValue>,
+    }
+    let fields: Fields<'_> = serde_json::from_str(raw.get())?;
+    Ok(ToolDefinition {
+        kind: text(fields.kind)?,
+        name: text(fields.name)?,
+        description: text(fields.description)?,
+        schema: match fields.input_schema {
+            Some(schema) => compact(schema.get()),
+            None => without_cache_control(raw)?,
+        },
+    })
+}
+
+fn message(raw: &RawValue) -> Result<Message<'_>, WireError> {
+    #[derive(Deserialize)]
+    struct Fields<'a> {
+        #[serde(borrow)]
+        role: Text<'a>,
+        #[serde(borrow)]
+        content: Option<&'a RawValue>,
+    }
+    let fields: Fields<'_> = serde_json::from_str(raw.get())?;
+    let role = match &*fields.role.0 {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "system" | "developer" => Role::System,
+        _ => return Err(WireError { line: 0, column: 0, too_deep: false }),
+    };
+    Ok(Message { role, blocks: fields.content.map_or(Ok(Vec::new()), |raw| blocks(raw, 0))? })
+}
+
+/// Blocks of a message or a system prompt, or the content of a tool result (`depth` 1): a string, a list of blocks, or null.
+fn blocks(raw: &RawValue, depth: u8) -> Result<Vec<Block<'_>>, WireError> {
+    if raw.get().starts_with('"') {
+        return Ok(vec![Block::Content(ContentBlock::Text(text(Some(raw))?))]);
+    }
+    list(Some(raw))?.into_iter().map(|raw| block(raw, depth)).collect()
+}
+
+fn block(raw: &RawValue, depth: u8) -> Result<Block<'_>, WireError> {
+    #[derive(Deserialize)]
+    struct Fields<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<Text<'a>>,
+        #[serde(borrow)]
+        text: Option<&'a RawValue>,
+        #[serde(borrow)]
+        thinking: Option<&'a RawValue>,
+        #[serde(borrow)]
+        id: Option<&'a RawValue>,
+        #[serde(borrow)]
+        tool_use_id: Option<&'a RawValue>,
+        #[serde(borrow)]
+        name: Option<&'a RawValue>,
+        #[serde(borrow)]
+        input: Option<&'a RawValue>,
+        #[serde(borrow)]
+        content: Option<&'a RawValue>,
+        #[serde(borrow)]
+        is_error: Option<&'a RawValue>,
+        #[serde(borrow)]
+        source: Option<&'a RawValue>,
+    }
+    let fields: Fields<'_> = serde_json::from_str(raw.get())?;
+    let source = || fields.source.map_or(Cow::Borrowed(""), |source| compact(source.get()));
+    Ok(match fields.kind.as_ref().map(|kind| &*kind.0) {
+        Some("text") => Block::Content(ContentBlock::Text(text(fields.text)?)),
+        Some("thinking") => Block::Thinking(text(fields.thinking)?),
+        Some("image") => Block::Content(ContentBlock::Image(source())),
+        Some("document") => Block::Content(ContentBlock::Document(source())),
+        Some("tool_use") => Block::ToolUse {
+            id: text(fields.id)?,
+            name: text(fields.name)?,
+            input: fields.input.map_or(Cow::Borrowed("{}"), |input| compact(input.get())),
+        },
+        Some("tool_result") if depth == 0 => {
+            let content = fields.content.map_or(Ok(Vec::new()), |raw| blocks(raw, 1))?;
+            let content = content.into_iter().filter_map(|block| match block {
+                Block::Content(content) => Some(content),
+                Block::Thinking(_) | Block::ToolUse { .. } | Block::ToolResult { .. } => None,
+            });
+            Block::ToolResult {
+                id: text(fields.tool_use_id)?,
+                is_error: lenient(fields.is_error).unwrap_or(false),
+                content: content.collect(),
+            }
+        }
+        _ => Block::Content(ContentBlock::Other(without_cache_control(raw)?)),
+    })
+}
+
+/// A text; a null or missing one is empty. Another type is an error, since the prompt can't be laid out.
+fn text(raw: Option<&RawValue>) -> Result<Cow<'_, str>, WireError> {
+    let text = raw.map(|raw| serde_json::from_str::<Option<Text<'_>>>(raw.get())).transpose()?.flatten();
+    Ok(text.map(|text| text.0).unwrap_or_default())
+}
+
+/// An object as sent, but for its `cache_control`, which moves every turn.
+fn without_cache_control(raw: &RawValue) -> Result<Cow<'_, str>, WireError> {
+    if memchr::memmem::find(raw.get().as_bytes(), b"\"cache_control\"").is_none() {
+        return Ok(compact(raw.get()));
+    }
+    let mut out = String::from("{");
+    for (key, value) in Members::deserialize(&mut serde_json::Deserializer::from_str(raw.get()))?.0 {
+        if key != "cache_control" {
+            if out.len() > 1 {
+                out.push(',');
+            }
+            out.push_str(&serde_json::to_string(&key)?);
+            out.push(':');
+            out.push_str(&compact(value.get()));
+        }
+    }
+    out.push('}');
+    Ok(Cow::Owned(out))
+}
+
+/// The members of an object, in order.
+struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Members<'de>;
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("an object")
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some((Text(key), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
+                    members.push((key, value));
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn string_and_list_forms_are_read_alike_and_markers_dropped() {
+        let body = br#"{"model":"m","system":"s","tools":[{"name":"t","description":"d","input_schema":{ "a": 1 }},{"type":"web_search_20250305","name":"w","cache_control":{"type":"ephemeral"}}],
+            "messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"gone"},{"type":"tool_use","id":"1","name":"t","input":{"k": [1, 2]}}]},
+            {"role":"user","content":[{"type":"tool_result","tool_use_id":"1","is_error":true,"content":[{"type":"text","text":"r"},{"type":"tool_reference","tool_name":"q","cache_control":null}]}]}],
+            "metadata":{"user_id":"u"},"max_tokens":5,"stream":true,"output_config":{"format":{}},"unknown":[{}]}"#;
+        let request = MessagesRequest::parse(body).unwrap();
+        assert!(matches!(&request.system[..], [Block::Content(ContentBlock::Text(text))] if text == "s"));
+        assert_eq!(request.tools[0].schema, r#"{"a":1}"#);
+        assert_eq!(request.tools[1].schema, r#"{"type":"web_search_20250305","name":"w"}"#);
+        assert!(matches!(&request.messages[1].blocks[1], Block::ToolUse { input, .. } if input == r#"{"k":[1,2]}"#));
+        let Block::ToolResult { is_error: true, content, .. } = &request.messages[2].blocks[0] else { panic!() };
+        assert!(
+            matches!(&content[1], ContentBlock::Other(raw) if raw == r#"{"type":"tool_reference","tool_name":"q"}"#)
+        );
+        assert_eq!((request.max_tokens, request.stream, request.wants_json), (Some(5), Some(true), true));
+    }
+
+    #[test]
+    fn half_surrogate_pairs_and_wrong_types_of_side_fields_do_not_lose_the_body() {
+        let body = br#"{"messages":[{"role":"user","content":"a\ud83d b"}],"max_tokens":"x","stream":3,"metadata":[],"model":{}}"#;
+        let request = MessagesRequest::parse(body).unwrap();
+        let Block::Content(ContentBlock::Text(text)) = &request.messages[0].blocks[0] else { panic!() };
+        assert!(text.starts_with('a') && text.ends_with(" b"));
+        assert_eq!((request.max_tokens, request.stream, request.user_id.is_none()), (None, None, true));
+    }
+
+    #[test]
+    fn a_prompt_of_the_wrong_form_is_an_error_without_its_content() {
+        for body in [
+            &br#"{"messages":[{"role":"SECRET","content":"x"}]}"#[..],
+            br#"{"messages":"SECRET"}"#,
+            br#"{"messages":[{"role":"user","content":[{"type":"text","text":["SECRET"]}]}]}"#,
+            b"SECRET",
+            b"{}",
+        ] {
+            let error = MessagesRequest::parse(body).err().unwrap();
+            assert!(!error.to_string().contains("SECRET"));
+        }
+    }
+}
