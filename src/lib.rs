@@ -4,6 +4,7 @@
     expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "tests may convert freely")
 )]
 
+pub mod anonymize;
 pub mod capture;
 pub mod tokenize;
 pub mod trace;

@@ -10,7 +10,7 @@ use super::vocab::{
 };
 
 /// All requests that one user task caused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Session {
     /// When it began, in milliseconds since the first session of the dataset; only where arrivals are kept.
     pub start_ms: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Session {
 }
 
 /// One conversation: the main agent or a subagent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Agent {
     /// The agent that started it; null for the main agent and where it is not known.
     pub parent_agent: Option<u32>,
@@ -52,7 +52,7 @@ pub struct Agent {
 }
 
 /// How a prompt relates to the prompts before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix {
     /// The earlier request that shares the most leading full blocks (ties: the latest), as a dataset-wide row id; null if
     /// none shares any. Under scope `session` it lies in the same session.
@@ -66,7 +66,7 @@ pub struct Prefix {
 }
 
 /// Token counts as the provider stated them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Usage {
     /// Prompt tokens that were neither read from nor written to the cache.
     pub input: Option<u32>,
@@ -117,7 +117,7 @@ impl Parts {
 }
 
 /// One LLM call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Request {
     /// Its agent, within the session.
     pub agent: u32,
@@ -195,7 +195,7 @@ pub struct Edge {
 }
 
 /// A tool call that an answer made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ToolCall {
     /// The request whose answer made it.
     pub request: u32,

@@ -337,6 +337,8 @@ vocabulary! {
         ThinkingSignature = "thinking-signature",
         /// Images and documents become pseudo-content of their estimated length, keyed by their hash.
         MediaContent = "media-content",
+        /// JSON is taken without white space outside strings, however the recorder spaced it.
+        JsonSpacing = "json-spacing",
         /// Text that looks like a special token is encoded as plain text.
         SpecialTokenText = "special-token-text",
     }

@@ -39,12 +39,11 @@ impl Sse {
             self.line.extend_from_slice(line);
             self.end_line(&mut each);
             bytes = match rest {
-                [b'\r', b'\n', rest @ ..] => rest,
                 [b'\r'] => {
                     self.after_cr = true;
                     &[]
                 }
-                [_, rest @ ..] => rest,
+                [b'\r', b'\n', rest @ ..] | [_, rest @ ..] => rest,
                 [] => &[],
             };
         }

@@ -362,7 +362,8 @@ mod tests {
 
     #[test]
     fn members_of_a_wrong_type_are_as_if_absent() {
-        let answer = read("{\"id\":7,\"content\":[{\"type\":[]},3],\"stop_reason\":{},\"usage\":[1],\"error\":false}");
+        let answer =
+            read("{\"id\":7,\"content\":[{\"type\":[]},3],\"stop_reason\":{},\"usage\":\"x\",\"error\":false}");
         assert!(answer.whole && answer.id.is_empty() && answer.usage == Usage::default());
     }
 }

@@ -1,0 +1,158 @@
+//! The one joint: from exchanges, which hold text, to sessions, which hold none.
+//!
+//! Invariant: text ends in [`extract`]; everything behind it sees counts, times, vocabulary words, nodes and keyed tags, and what
+//! is published depends on structure alone: for equal structure, equal rows, under any key.
+//!
+//! ```text
+//! Exchange → extract → Draft → sessions → threads → lineage → edges → rows → profile → publish → Session
+//! ```
+
+mod chains;
+mod draft;
+mod edges;
+mod extract;
+mod key;
+mod lineage;
+mod markers;
+mod profile;
+mod prompt;
+mod publish;
+mod rows;
+mod scale;
+mod sessions;
+mod threads;
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::capture::{Exchange, LogError, SkipReason};
+use crate::tokenize::{Encoder, Layout};
+use crate::trace::Session;
+use crate::trace::vocab::{Keep, Normalizer, PromptScale, RequestKind, Scope, Vocabulary};
+
+pub use key::Key;
+pub use profile::Rules;
+pub use prompt::Normalized;
+pub use rows::Found;
+pub use scale::Residual;
+
+use draft::{Draft, Shape};
+use extract::Extractor;
+
+/// How to convert.
+pub struct Options {
+    /// What is published.
+    pub rules: Rules,
+    /// Which prompts share block ids.
+    pub scope: Scope,
+    /// What prompt lengths mean.
+    pub prompt_scale: PromptScale,
+    /// Leave auxiliary requests out.
+    pub drop_auxiliary: bool,
+    /// Leave sessions with fewer requests out.
+    pub min_requests: usize,
+}
+
+/// What became of the records. They add up: `read` = `kept` + the sum of `skipped` + `in_small_sessions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Records read.
+    pub read: u64,
+    /// Requests in the trace.
+    pub kept: u64,
+    /// Of those, auxiliary ones.
+    pub auxiliary: u64,
+    /// Records left out, by reason.
+    pub skipped: BTreeMap<SkipReason, u64>,
+    /// Requests left out because their session has too few.
+    pub in_small_sessions: u64,
+    /// Sessions left out because they have too few requests.
+    pub small_sessions: u64,
+    /// What the normalizers did.
+    pub normalized: Normalized,
+    /// Links found and not found.
+    pub found: Found,
+    /// What `--prompt-scale usage` left over.
+    pub residual: Option<Residual>,
+}
+
+/// Converts exchanges to sessions.
+pub struct Converter {
+    options: Options,
+    extractor: Extractor,
+    drafts: Vec<Draft>,
+    seen: HashSet<key::Tag>,
+    summary: Summary,
+}
+
+impl Converter {
+    /// A converter with a key, a layout for prompts, and an encoder for what is counted by itself (tool inputs and results).
+    pub fn new(options: Options, key: &Key, layout: Box<dyn Layout>, encoder: Box<dyn Encoder>) -> Self {
+        let scaler = (options.prompt_scale == PromptScale::Usage).then(scale::Scaler::default);
+        let extractor = Extractor::new(key::Tagger::new(key), options.rules.block_size, layout, encoder, scaler);
+        Self { options, extractor, drafts: Vec::new(), seen: HashSet::new(), summary: Summary::default() }
+    }
+
+    /// Takes the next record: an exchange, or why there is none. The exchange's text is not kept.
+    ///
+    /// # Errors
+    /// If the record is left out because something is wrong with it, with the reason; it is counted all the same.
+    pub fn push(&mut self, record: Result<&Exchange, LogError>) -> Result<(), LogError> {
+        self.summary.read += 1;
+        let draft = record.and_then(|exchange| self.extractor.draft(exchange));
+        let result = draft.and_then(|draft| {
+            let leave_out = |reason| Err(LogError { position: draft.position, reason });
+            if draft.shape == Shape::CountTokens && !self.options.rules.keeps(Keep::CountTokens) {
+                return leave_out(SkipReason::CountTokens);
+            }
+            if draft.identity.is_some_and(|identity| !self.seen.insert(identity)) {
+                return leave_out(SkipReason::Duplicate);
+            }
+            self.drafts.push(draft);
+            Ok(())
+        });
+        if let Err(error) = &result {
+            *self.summary.skipped.entry(error.reason).or_default() += 1;
+        }
+        // What a profile or a flag leaves out is not wrong.
+        result.or_else(|error| {
+            if matches!(error.reason, SkipReason::CountTokens | SkipReason::Duplicate) { Ok(()) } else { Err(error) }
+        })
+    }
+
+    /// The sessions, in published order, and what became of the records.
+    pub fn finish(self) -> (Vec<Session>, Summary) {
+        let Self { options, extractor, drafts, mut summary, .. } = self;
+        let mut exact = Vec::new();
+        for session in sessions::group(drafts, &extractor.threads) {
+            let mut rows = rows::build(session, &extractor.threads);
+            if options.drop_auxiliary {
+                let dropped = rows.drop_kind(RequestKind::Auxiliary);
+                *summary.skipped.entry(SkipReason::Auxiliary).or_default() += dropped;
+            }
+            let requests = rows.session.requests.len();
+            if requests == 0 {
+                continue;
+            }
+            if requests < options.min_requests {
+                summary.small_sessions += 1;
+                summary.in_small_sessions += u64::try_from(requests).unwrap_or(u64::MAX);
+                continue;
+            }
+            summary.kept += u64::try_from(requests).unwrap_or(u64::MAX);
+            let auxiliary =
+                rows.session.requests.iter().filter(|request| request.kind == RequestKind::Auxiliary).count();
+            summary.auxiliary += u64::try_from(auxiliary).unwrap_or(u64::MAX);
+            summary.found.add(&rows.found);
+            exact.push(rows);
+        }
+        summary.normalized = extractor.normalized;
+        summary.residual = extractor.scaler.as_ref().map(|scaler| scaler.residual);
+        let sessions = publish::publish(exact, &extractor.blocks, &options.rules, options.scope);
+        (sessions, summary)
+    }
+}
+
+/// The rewritings that every conversion does, in vocabulary order.
+pub fn normalizers() -> Vec<Normalizer> {
+    Normalizer::ALL.to_vec()
+}

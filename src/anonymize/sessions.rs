@@ -1,0 +1,39 @@
+//! Which session a draft belongs to.
+//!
+//! Invariant: each draft is in one session; a session's drafts stand in send order; what no identifier names is put together by
+//! what it says: the thread that it goes on, or the call whose prompt it starts from.
+
+use std::collections::HashMap;
+
+use super::chains::{Chains, Node};
+use super::draft::Draft;
+use super::key::Tag;
+
+/// The drafts of each session, sessions by their first record.
+pub(super) fn group(mut drafts: Vec<Draft>, threads: &Chains) -> Vec<Vec<Draft>> {
+    drafts.sort_by_key(|draft| (draft.start_us, draft.position));
+    let mut sessions: Vec<Vec<Draft>> = Vec::new();
+    let mut named: HashMap<Tag, usize> = HashMap::new();
+    let mut ends: HashMap<Node, usize> = HashMap::new();
+    let mut prompts: HashMap<Tag, usize> = HashMap::new();
+    for draft in drafts {
+        let next = sessions.len();
+        let session = match draft.session {
+            Some(tag) => *named.entry(tag).or_insert(next),
+            None => {
+                let goes_on = threads.up(draft.thread).find_map(|node| ends.get(&node)).copied();
+                goes_on.or_else(|| prompts.get(&draft.opening?).copied()).unwrap_or(next)
+            }
+        };
+        if draft.session.is_none() {
+            ends.insert(draft.thread, session);
+            let spawned = draft.calls.iter().filter_map(|call| call.spawn.as_ref()).flat_map(|spawn| &spawn.prompts);
+            prompts.extend(spawned.map(|prompt| (*prompt, session)));
+        }
+        match sessions.get_mut(session) {
+            Some(session) => session.push(draft),
+            None => sessions.push(vec![draft]),
+        }
+    }
+    sessions
+}
