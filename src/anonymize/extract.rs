@@ -79,7 +79,7 @@ impl Extractor {
             .flatten()
             .fold(0, u32::saturating_add);
         let laid = match &mut self.scaler {
-            Some(scaler) if !is_count => scaler.scale(laid, stated),
+            Some(scaler) if !is_count => scaler.scale(&laid, stated),
             _ => laid,
         };
         let place = self.blocks.insert(&laid.tokens, &self.tagger);
@@ -110,7 +110,6 @@ impl Extractor {
             identity: self.identity(exchange, &answer),
             harness: harness(exchange, &request),
             shape: shape(exchange, &request, is_count, last_text(last_user)),
-            has_tools: !request.tools.is_empty(),
             model: Model::recognize(&request.model)
                 .map_or_else(|| ModelName::Unlisted(self.tagger.text(&request.model)), ModelName::Listed),
             start_us,
@@ -185,9 +184,7 @@ impl Extractor {
                             call: self.tagger.text(id),
                             is_error: *is_error,
                             agent: found.agent.map(|agent| self.tagger.text(agent)),
-                            launched: found.launched,
-                            fork: found.fork,
-                            interrupted: found.interrupted,
+                            outcome: found.outcome,
                             tally: Tally { total_tokens: found.total_tokens, tool_calls: found.tool_calls },
                             tokens: content_texts(content).map(|text| self.count(text)).fold(0, u32::saturating_add),
                         };
@@ -291,7 +288,9 @@ fn api(exchange: &Exchange) -> Option<bool> {
 fn answer(exchange: &Exchange) -> Answer {
     let mut reader = AnswerReader::new();
     if let ResponseBody::Pieces(pieces) = &exchange.response {
-        pieces.iter().for_each(|piece| reader.push(piece.text.as_bytes(), piece.at_us));
+        for piece in pieces {
+            reader.push(piece.text.as_bytes(), piece.at_us);
+        }
     }
     reader.finish()
 }
@@ -347,7 +346,8 @@ fn shape(exchange: &Exchange, request: &MessagesRequest<'_>, is_count: bool, las
         () if class == "compaction" || markers::is_compaction(last_text) => Shape::Compaction,
         () if texts(&request.system).any(markers::is_summarizer) => Shape::Compaction,
         () if markers::is_recap(last_text) => Shape::Recap,
-        () if class == "auxiliary" || class == "side_reply" || server_tools || request.tools.is_empty() => Shape::Side,
+        () if class == "auxiliary" || class == "side_reply" || server_tools => Shape::Side,
+        () if request.tools.is_empty() => Shape::Bare,
         () => Shape::Thread,
     }
 }

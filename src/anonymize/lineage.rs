@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::trace::vocab::{AgentKind, AgentStatus, AgentType, Evidence};
 
-use super::draft::{Call, Draft, SpawnCall, Tally};
+use super::draft::{Call, Draft, Outcome, SpawnCall, Tally};
 use super::key::Tag;
 use super::threads::{Threads, wrapped};
 
@@ -78,7 +78,7 @@ pub(super) fn find(drafts: &[Draft], threads: &Threads) -> Lineage {
         for (index, call) in draft.calls.iter().enumerate() {
             calls.entry(call.id).or_insert(CallAt { request, index });
         }
-        for result in draft.results.iter().filter(|result| !result.fork) {
+        for result in draft.results.iter().filter(|result| result.outcome != Outcome::ForkStarted) {
             answered.entry(result.call).or_default().push(request);
         }
     }
@@ -153,7 +153,7 @@ impl Finder<'_> {
         for (request, draft) in self.drafts.iter().enumerate() {
             for result in &draft.results {
                 let named = result.agent.and_then(|tag| self.threads.by_tag.get(&tag).copied());
-                let agent = if result.fork { self.agent_of(request) } else { named };
+                let agent = if result.outcome == Outcome::ForkStarted { self.agent_of(request) } else { named };
                 found.extend(
                     self.calls.get(&result.call).zip(agent).map(|(call, agent)| (*call, agent, Evidence::ToolResult)),
                 );
@@ -164,7 +164,9 @@ impl Finder<'_> {
             let call = notice.call.and_then(|call| self.calls.get(&call));
             found.extend(call.zip(agent).map(|(call, agent)| (*call, agent, Evidence::Notification)));
         }
-        found.into_iter().for_each(|(call, agent, evidence)| self.link(call, agent, evidence));
+        for (call, agent, evidence) in found {
+            self.link(call, agent, evidence);
+        }
     }
 
     /// By the prompt of a call that is the agent's first text: the earliest free call for the earliest agent.
@@ -252,7 +254,7 @@ impl Finder<'_> {
             if self.threads.requests.get(at).is_none_or(|plan| plan.attempt > 0) {
                 continue;
             }
-            for result in draft.results.iter().filter(|result| !result.fork) {
+            for result in draft.results.iter().filter(|result| result.outcome != Outcome::ForkStarted) {
                 let first = answered.get(&result.call).and_then(|requests| requests.first()) == Some(&at);
                 let Some(agent) = self
                     .calls
@@ -264,8 +266,8 @@ impl Finder<'_> {
                     continue;
                 };
                 let status = match result {
-                    _ if result.interrupted => AgentStatus::Interrupted,
-                    _ if result.launched => AgentStatus::AsyncLaunched,
+                    _ if result.outcome == Outcome::Interrupted => AgentStatus::Interrupted,
+                    _ if result.outcome == Outcome::Launched => AgentStatus::AsyncLaunched,
                     _ if result.is_error => AgentStatus::Failed,
                     _ => AgentStatus::Completed,
                 };
@@ -295,7 +297,9 @@ impl Finder<'_> {
                         .collect(),
                 };
                 let tally = if workflow.is_some() { Tally::default() } else { notice.tally };
-                agents.into_iter().for_each(|agent| self.end(agent, at, status, Evidence::Notification, tally));
+                for agent in agents {
+                    self.end(agent, at, status, Evidence::Notification, tally);
+                }
             }
         }
     }

@@ -33,16 +33,19 @@ pub(super) fn agent_result<'a>(texts: impl Iterator<Item = &'a str>) -> AgentRes
     let mut found = AgentResult::default();
     for (at, text) in texts.enumerate() {
         if at == 0 {
-            found.launched =
-                text.starts_with("Async agent launched") || text.starts_with("Workflow launched in background");
-            found.fork = text.starts_with("Fork started");
-            found.interrupted = text.starts_with("The user doesn't want to proceed")
-                || text.starts_with("[Request interrupted by user");
+            found.outcome = match text {
+                _ if text.starts_with("Async agent launched") => Outcome::Launched,
+                _ if text.starts_with("Workflow launched in background") => Outcome::Launched,
+                _ if text.starts_with("Fork started") => Outcome::ForkStarted,
+                _ if text.starts_with("The user doesn't want to proceed") || is_interrupt(text) => Outcome::Interrupted,
+                _ => Outcome::Returned,
+            };
         }
         // The report comes before the harness's own lines; so its last line counts, but where it only launched, its first.
         let mut lines = text.lines().filter_map(|line| line.strip_prefix("agentId: "));
-        let named = if found.launched { lines.next() } else { lines.next_back() };
-        let task = text.split_once("Task ID: ").filter(|_| at == 0 && found.launched).map(|(_, rest)| rest);
+        let launched = found.outcome == Outcome::Launched;
+        let named = if launched { lines.next() } else { lines.next_back() };
+        let task = text.split_once("Task ID: ").filter(|_| at == 0 && launched).map(|(_, rest)| rest);
         found.agent = named.or(task).map(identifier).filter(|id| !id.is_empty()).or(found.agent);
         if let Some((_, usage)) =
             text.rsplit_once("<usage>").filter(|(_, usage)| usage.trim_end().ends_with("</usage>"))
@@ -214,7 +217,7 @@ mod tests {
         );
         let found =
             agent_result(["Async agent launched successfully.\nagentId: a77 (internal)\nagentId: aOTHER"].into_iter());
-        assert_eq!((found.agent, found.launched), (Some("a77"), true));
+        assert_eq!((found.agent, found.outcome), (Some("a77"), Outcome::Launched));
         assert_eq!(agent_result(["Workflow launched in background. Task ID: w12\nx"].into_iter()).agent, Some("w12"));
         assert_eq!(agent_result(["plain output"].into_iter()), AgentResult::default());
     }

@@ -9,7 +9,7 @@ use crate::tokenize::{self, Content};
 use crate::wire::anthropic::{Block, ContentBlock, MessagesRequest, Role};
 
 use super::chains::{Chains, Node};
-use super::key::{Tag, Tagger};
+use super::key::Tagger;
 
 /// The block that Claude Code puts first, which may change on every request.
 const BILLING: &str = "x-anthropic-billing-header";
@@ -99,7 +99,9 @@ pub(super) fn thread(request: &MessagesRequest<'_>, tagger: &Tagger, chains: &mu
                         text_bytes(id),
                         Cow::Owned(vec![u8::from(*is_error)]),
                     ]);
-                    content.iter().for_each(|block| push_content(&mut fields, block));
+                    for block in content {
+                        push_content(&mut fields, block);
+                    }
                 }
             }
         }
@@ -122,13 +124,8 @@ fn push_content<'a>(fields: &mut Vec<Cow<'a, [u8]>>, block: &'a ContentBlock<'_>
     fields.extend([Cow::Borrowed(kind), text_bytes(text)]);
 }
 
-fn text_bytes<'a>(text: &'a Cow<'_, str>) -> Cow<'a, [u8]> {
+fn text_bytes(text: &str) -> Cow<'_, [u8]> {
     Cow::Borrowed(text.as_bytes())
-}
-
-/// A tag for a text that is not there.
-pub(super) fn no_tag() -> Tag {
-    Tag([0; 16])
 }
 
 fn content_of<'a>(block: &'a Block<'a>) -> Option<&'a ContentBlock<'a>> {

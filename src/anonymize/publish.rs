@@ -110,7 +110,9 @@ fn renumber_agents(session: &mut Session) {
         }
     };
     number(0);
-    session.requests.iter().for_each(|request| number(request.agent));
+    for request in &session.requests {
+        number(request.agent);
+    }
     let moved = |agent: u32| place.get(usize::try_from(agent).unwrap_or(usize::MAX)).copied().flatten();
     session.agents = order.iter().filter_map(|agent| session.agents.get(*agent)).copied().collect();
     for agent in &mut session.agents {
@@ -157,42 +159,16 @@ fn settle_ties(ready: &mut Vec<Ready>, blocks: &Blocks) {
         }
     }
     for _ in 0..ready.len() {
-        let signature = |at: usize| -> Option<Vec<(usize, usize, Vec<usize>)>> {
-            let prompts = &ready.get(at)?.prompts;
-            let rows = prompts.iter().enumerate().flat_map(|(row, prompt)| {
-                let classes = |node: Node| {
-                    let mut classes: Vec<usize> = holders
-                        .get(&node)
-                        .into_iter()
-                        .flatten()
-                        .filter(|holder| **holder != at)
-                        .filter_map(|holder| class.get(*holder))
-                        .copied()
-                        .collect();
-                    classes.sort_unstable();
-                    classes
-                };
-                let held: Vec<Vec<usize>> = blocks.up(prompt.leaf).map(classes).collect();
-                held.into_iter()
-                    .enumerate()
-                    .filter(|(_, classes)| !classes.is_empty())
-                    .map(move |(up, classes)| (row, up, classes))
-                    .collect::<Vec<_>>()
-            });
-            Some(rows.collect())
-        };
-        let mut ranked: Vec<(usize, Option<Vec<(usize, usize, Vec<usize>)>>, usize)> =
-            class.iter().enumerate().map(|(at, class)| (*class, signature(at), at)).collect();
+        let signed = ready.iter().enumerate().zip(&class);
+        let mut ranked: Vec<(usize, Signature, usize)> =
+            signed.map(|((at, ready), own)| (*own, signature(at, ready, blocks, &holders, &class), at)).collect();
         ranked.sort();
         let mut refined = vec![0; ranked.len()];
         let mut first = 0;
-        for (rank, pair) in ranked.iter().enumerate() {
-            let same = rank
-                .checked_sub(1)
-                .and_then(|before| ranked.get(before))
-                .is_some_and(|before| before.0 == pair.0 && before.1 == pair.1);
-            first = if same { first } else { rank };
-            if let Some(slot) = refined.get_mut(pair.2) {
+        for (rank, (own, sign, at)) in ranked.iter().enumerate() {
+            let before = rank.checked_sub(1).and_then(|before| ranked.get(before));
+            first = if before.is_some_and(|before| before.0 == *own && before.1 == *sign) { first } else { rank };
+            if let Some(slot) = refined.get_mut(*at) {
                 *slot = first;
             }
         }
@@ -204,4 +180,28 @@ fn settle_ties(ready: &mut Vec<Ready>, blocks: &Blocks) {
     let mut order: Vec<(usize, Ready)> = class.into_iter().zip(std::mem::take(ready)).collect();
     order.sort_by_key(|(class, _)| *class);
     *ready = order.into_iter().map(|(_, ready)| ready).collect();
+}
+
+/// Where a session's blocks stand elsewhere: row, blocks from the end, and the classes of the other sessions that hold the block.
+type Signature = Vec<(usize, usize, Vec<usize>)>;
+
+fn signature(
+    at: usize,
+    ready: &Ready,
+    blocks: &Blocks,
+    holders: &HashMap<Node, Vec<usize>>,
+    class: &[usize],
+) -> Signature {
+    let mut signature = Vec::new();
+    for (row, prompt) in ready.prompts.iter().enumerate() {
+        for (up, node) in blocks.up(prompt.leaf).enumerate() {
+            let others = holders.get(&node).into_iter().flatten().filter(|holder| **holder != at);
+            let mut classes: Vec<usize> = others.filter_map(|holder| class.get(*holder)).copied().collect();
+            if !classes.is_empty() {
+                classes.sort_unstable();
+                signature.push((row, up, classes));
+            }
+        }
+    }
+    signature
 }

@@ -26,7 +26,7 @@ pub(super) struct Scaler {
 
 impl Scaler {
     /// The prompt with each part at its length: known parts as before, new ones so that the whole comes to `stated` tokens.
-    pub(super) fn scale(&mut self, laid: Laid, stated: u32) -> Laid {
+    pub(super) fn scale(&mut self, laid: &Laid, stated: u32) -> Laid {
         let parts: Vec<(&[Token], [u8; 16])> = parts(&laid.tokens).map(|part| (part, hash(part))).collect();
         let known: u64 =
             parts.iter().filter_map(|(_, hash)| self.lengths.get(hash)).map(|length| u64::from(*length)).sum();
@@ -101,9 +101,9 @@ mod tests {
     #[test]
     fn the_whole_comes_to_what_is_stated_and_shared_parts_keep_their_length() {
         let mut scaler = Scaler::default();
-        let first = scaler.scale(laid(&[(1, 10), (100, 20), (200, 30)]), 90);
+        let first = scaler.scale(&laid(&[(1, 10), (100, 20), (200, 30)]), 90);
         assert_eq!((first.tokens.len(), first.tools, first.system), (90, 15, 30));
-        let second = scaler.scale(laid(&[(1, 10), (100, 20), (200, 30), (300, 10)]), 110);
+        let second = scaler.scale(&laid(&[(1, 10), (100, 20), (200, 30), (300, 10)]), 110);
         assert_eq!(second.tokens.len(), 110);
         assert_eq!(second.tokens[..90], first.tokens[..]);
         assert_eq!(scaler.residual, Residual { requests: 2, stated: 200, off: 0 });
@@ -113,7 +113,7 @@ mod tests {
     fn a_statement_beyond_belief_changes_nothing() {
         let mut scaler = Scaler::default();
         let plain = laid(&[(1, 10), (100, 20)]);
-        assert_eq!(scaler.scale(plain.clone(), 100_000), plain);
-        assert_eq!(Scaler::default().scale(plain.clone(), 0), plain);
+        assert_eq!(scaler.scale(&plain, 100_000), plain);
+        assert_eq!(Scaler::default().scale(&plain, 0), plain);
     }
 }

@@ -18,12 +18,11 @@ pub(super) fn group(mut drafts: Vec<Draft>, threads: &Chains) -> Vec<Vec<Draft>>
     let mut prompts: HashMap<Tag, usize> = HashMap::new();
     for draft in drafts {
         let next = sessions.len();
-        let session = match draft.session {
-            Some(tag) => *named.entry(tag).or_insert(next),
-            None => {
-                let goes_on = threads.up(draft.thread).find_map(|node| ends.get(&node)).copied();
-                goes_on.or_else(|| prompts.get(&draft.opening?).copied()).unwrap_or(next)
-            }
+        let session = if let Some(tag) = draft.session {
+            *named.entry(tag).or_insert(next)
+        } else {
+            let goes_on = threads.up(draft.thread).find_map(|node| ends.get(&node)).copied();
+            goes_on.or_else(|| prompts.get(&draft.opening?).copied()).unwrap_or(next)
         };
         if draft.session.is_none() {
             ends.insert(draft.thread, session);

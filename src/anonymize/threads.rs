@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use crate::trace::vocab::{AgentKind, RequestKind, Status};
 
 use super::chains::{Chains, Node};
-use super::draft::{Draft, Shape};
+use super::draft::{Draft, Outcome, Shape};
 use super::key::Tag;
 
 /// An agent of a session.
@@ -44,16 +44,15 @@ impl Threads {
         let main = AgentPlan { tag: None, parent_tag: None, requests: Vec::new() };
         let mut threads = Self { agents: vec![main], requests: Vec::new(), by_tag: HashMap::new() };
         // A session that never has tools talks without them; elsewhere a request without tools is a side request.
-        let has_tools =
-            drafts.iter().any(|draft| draft.agent.is_none() && draft.has_tools && draft.shape == Shape::Thread);
+        let has_tools = drafts.iter().any(|draft| draft.agent.is_none() && draft.shape == Shape::Thread);
         let mut ends: HashMap<(Option<Tag>, Node), (usize, usize)> = HashMap::new();
         let mut prompts: HashMap<Tag, usize> = HashMap::new();
         let mut last: HashMap<(usize, Node, Shape), usize> = HashMap::new();
         for (at, draft) in drafts.iter().enumerate() {
             let kind = match draft.shape {
                 Shape::Thread => RequestKind::Turn,
-                Shape::Side if draft.agent.is_some() || (!has_tools && !draft.has_tools) => RequestKind::Turn,
-                Shape::Side => RequestKind::Auxiliary,
+                Shape::Bare if draft.agent.is_some() || !has_tools => RequestKind::Turn,
+                Shape::Side | Shape::Bare => RequestKind::Auxiliary,
                 Shape::Compaction => RequestKind::Compaction,
                 Shape::Recap => RequestKind::Recap,
                 Shape::CountTokens => RequestKind::CountTokens,
@@ -61,8 +60,7 @@ impl Threads {
             // Requests without an agent header look for their thread among all of their kind.
             let found = chains.up(draft.thread).find_map(|node| ends.get(&(draft.agent, node))).copied();
             let spawned = draft.opening.filter(|prompt| prompts.get(prompt).is_some_and(|calls| *calls > 0));
-            let forks =
-                draft.results.iter().any(|result| result.fork) && !ends.contains_key(&(draft.agent, draft.thread));
+            let forks = told_to_fork(draft) && !ends.contains_key(&(draft.agent, draft.thread));
             let starts_agent = forks || (found.is_none() && (spawned.is_some() || draft.directive.is_some()));
             let agent = match draft.agent {
                 Some(tag) => *threads.by_tag.entry(tag).or_insert_with(|| {
@@ -123,10 +121,11 @@ impl Threads {
     }
 }
 
+fn told_to_fork(draft: &Draft) -> bool {
+    draft.results.iter().any(|result| result.outcome == Outcome::ForkStarted)
+}
+
 /// The kind that an agent's own first request shows.
 pub(super) fn wrapped(draft: &Draft) -> Option<AgentKind> {
-    draft
-        .directive
-        .map(|(kind, _)| kind)
-        .or_else(|| draft.results.iter().any(|result| result.fork).then_some(AgentKind::Fork))
+    draft.directive.map(|(kind, _)| kind).or_else(|| told_to_fork(draft).then_some(AgentKind::Fork))
 }
