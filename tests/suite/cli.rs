@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use tempfile::tempdir;
+use tracecloak::trace::vocab::{Keep, SourceFormat, Vocabulary};
 
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tracecloak"));
@@ -158,5 +159,16 @@ fn every_shell_and_every_subcommand_has_its_page() {
     }
     for name in subcommands() {
         assert!(text(&run(&["man", &name]).stdout).contains(".SH SYNOPSIS"), "{name}");
+    }
+}
+
+#[test]
+fn the_readme_names_every_subcommand_and_every_word_that_can_be_typed() {
+    let readme = include_str!("../../README.md");
+    for name in subcommands() {
+        assert!(readme.contains(&format!("`{name} ")), "README.md: the table of commands lacks {name}");
+    }
+    for word in Keep::ALL.iter().map(|keep| keep.word()).chain(SourceFormat::ALL.iter().map(|format| format.word())) {
+        assert!(readme.contains(&format!("`{word}`")), "README.md: no table names {word}");
     }
 }
