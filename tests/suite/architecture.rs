@@ -1,6 +1,7 @@
 //! The house rules that no lint knows: layers, headers, sizes, and what each layer may hold.
 //!
-//! It reads `src` as text. Rules look at code only: comments, and everything from the tests at the end on, are left out.
+//! It reads `src` as text. Rules look at code only: comments, the tests at the end of a file, and files that are tests are
+//! left out.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -124,14 +125,27 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
+/// Code by line, without comments, up to the tests at the end of the file.
 fn code_of(text: &str) -> Vec<(usize, String)> {
     let lines: Vec<_> = text.lines().collect();
-    let tests = lines.windows(2).position(|pair| pair[0] == "#[cfg(test)]" && pair[1].contains("mod "));
+    let tests = lines.windows(2).position(|pair| pair[0] == "#[cfg(test)]" && pair[1].ends_with('{'));
     lines[..tests.unwrap_or(lines.len())]
         .iter()
         .enumerate()
         .map(|(at, line)| (at + 1, line.split("//").next().unwrap().to_owned()))
         .filter(|(_, line)| !line.trim().is_empty())
+        .collect()
+}
+
+/// Paths without `.rs` of the modules that the file at `path` declares for tests only: `#[cfg(test)] mod oracle;`.
+fn test_modules(path: &str, text: &str) -> Vec<String> {
+    let stem = path.trim_end_matches(".rs");
+    let folder = ["/mod", "/lib"].iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
+    let lines: Vec<_> = text.lines().collect();
+    lines
+        .windows(2)
+        .filter(|pair| pair[0] == "#[cfg(test)]")
+        .filter_map(|pair| pair[1].strip_suffix(';')?.split_once("mod ").map(|(_, name)| format!("{folder}/{name}")))
         .collect()
 }
 
@@ -144,7 +158,14 @@ fn sources() -> Vec<Source> {
         .collect();
     paths.sort();
     assert!(paths.len() > 5, "no sources found");
-    paths.iter().map(|path| Source::read(&root, path)).collect()
+    let mut sources: Vec<_> = paths.iter().map(|path| Source::read(&root, path)).collect();
+    let tests: Vec<_> = sources.iter().flat_map(|source| test_modules(&source.path, &source.text)).collect();
+    for source in &mut sources {
+        if tests.iter().any(|test| source.path.strip_prefix(test).is_some_and(|rest| rest.starts_with(['.', '/']))) {
+            source.code.clear();
+        }
+    }
+    sources
 }
 
 /// Fails with all problems at once.
@@ -309,11 +330,14 @@ fn continuous_integration_runs_the_check_script_and_nothing_else() {
 fn the_rules_see_what_they_must() {
     let code = code_of(
         "//! use crate::a;\nuse crate::{b::{x, y}, c};\nuse crate::{\n    d,\n    e::f,\n};\nlet x = crate::g::h(); // crate::i\n\
-         not_crate::j();\n#[cfg(test)]\nmod tests { use crate::k; }",
+         not_crate::j();\n#[cfg(test)]\nmod tests {\n use crate::k; }",
     );
     let names: Vec<_> = crate_paths(&code).into_iter().map(|(line, name)| format!("{name}{line}")).collect();
     assert_eq!(names, ["b2", "c2", "d3", "e3", "g7"]);
     assert!(has_word("name: String,", "String") && !has_word("StringContent", "String"));
+    let tests = test_modules("src/a/mod.rs", "#[cfg(test)]\nmod oracle;\nmod b;\n#[cfg(test)]\nmod tests {");
+    assert_eq!(tests, ["src/a/oracle"]);
+    assert_eq!(code_of("#[cfg(test)]\nmod oracle;\nuse crate::a;").len(), 3);
     assert!(has_word("x.eprintln!()", "eprintln!(") && !has_word("eprintln!()", "println!("));
     assert!(borrows_text("name: &'a str,") && !borrows_text("-> &'static str {") && !borrows_text("word: &str"));
 }
