@@ -1,3 +1,7 @@
-//! The `tracecloak` program.
+//! The `tracecloak` program: it calls [`tracecloak::cli::main`] and nothing else.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tracecloak::cli::main()
+}

@@ -1,1 +1,6 @@
 //! The one test binary: each module tests one promise from outside.
+
+#[cfg(test)]
+mod architecture;
+#[cfg(test)]
+mod cli;

@@ -1,0 +1,96 @@
+//! The command line: the only place that prints, reads the environment and ends the program.
+//!
+//! Invariant: what is printed holds counts, places and what the caller typed, never text from a log.
+
+use std::panic;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub mod args;
+mod completions;
+pub mod exit;
+mod guard;
+pub mod key;
+mod keygen;
+mod man;
+pub mod output;
+pub mod progress;
+
+use args::Globals;
+use exit::Exit;
+
+const EXIT_CODES: &str = "\
+Every flag can be given as an environment variable: --quiet is TRACECLOAK_QUIET=1.
+
+Exit codes: 0 fine, 1 findings, 2 failed, 3 not fully auditable. A broken pipe is 0.";
+
+/// Share what coding agents do to an inference server, without a word of what was said
+#[derive(Debug, Parser)]
+#[command(name = "tracecloak", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(disable_help_subcommand = true)]
+struct Cli {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The subcommands; each has a file of its own.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Keygen(keygen::KeygenArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
+}
+
+impl Command {
+    fn run(&self, _globals: Globals) -> anyhow::Result<Exit> {
+        match self {
+            Self::Keygen(args) => keygen::run(args),
+            Self::Completions(args) => completions::run(args),
+            Self::Man(args) => man::run(args),
+        }
+    }
+}
+
+/// Runs the program on the arguments and the environment of this process.
+pub fn main() -> ExitCode {
+    guard::silence_panics();
+    panic::catch_unwind(run).unwrap_or(Exit::Failed).into()
+}
+
+fn run() -> Exit {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) => return exit::usage(&usage),
+    };
+    guard::forbid_dumps().and_then(|()| cli.command.run(cli.globals)).unwrap_or_else(|error| exit::failure(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_shows_examples() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:\n  tracecloak "), "{} has no examples", command.get_name());
+        }
+    }
+
+    #[test]
+    fn every_flag_has_its_environment_variable() {
+        for command in Cli::command().get_subcommands() {
+            args::tests::every_flag_has_its_variable(command);
+        }
+    }
+}
