@@ -451,7 +451,7 @@ class Request:
         event = lambda data: f"event: {data['type']}\ndata: {dump(data)}\n\n"
         out = [[self.first + 2, event({'type': 'message_start', 'message': self.message()}) + event({'type': 'ping'})]]
         if fail == 'event':
-            self.status = 'overloaded'
+            self.status, self.cut = 'overloaded', 'client'  # the client hangs up on an error event
             return out + [[ms, event({'type': 'error', 'error': {'type': 'overloaded_error', 'message': 'Overloaded'}})]]
         steps = []  # (block, text, whether the block ends here)
         for n, b in enumerate(self.answer):
