@@ -2,11 +2,37 @@
 //!
 //! Invariant: text from a log lives only inside [`Text`], which is erased when dropped and cannot be printed. A record that
 //! cannot be read is an item of its own ([`LogError`]), with its number and offset and never its content.
+//!
+//! Bytes flow [`Input`] → decompression → one of the [`READERS`], chosen by content → [`Exchange`]:
+//! ```
+//! use tracecloak::capture::{Limits, open_stream};
+//! let log = br#"{"tracecloak_capture":1,"method":"GET","path":"/v1/models","start_us":1700000000000000,"status":200}"#;
+//! let (reader, mut records) = open_stream(Box::new(&log[..]), 0, Limits::default())?;
+//! assert_eq!(reader.name(), "tracecloak-capture");
+//! assert_eq!(records.next().unwrap()?.status, Some(200));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod body;
+mod buffer;
+mod claude_trace;
+mod decompress;
 mod exchange;
+mod har;
+mod input;
+mod json;
+mod lines;
+mod moment;
+pub mod native;
+mod outline;
+mod reader;
+#[cfg(test)]
+mod testing;
 mod text;
 
 pub use exchange::{
     Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, ResponseBody, SkipReason,
 };
+pub use input::{Input, InputError, Inputs};
+pub use reader::{Limits, LogReader, OpenError, READERS, Records, Sniff, open, open_stream};
 pub use text::Text;

@@ -71,6 +71,13 @@ impl From<&str> for Text {
 
 impl Drop for Text {
     fn drop(&mut self) {
-        self.0.zeroize();
+        erase(&mut self.0);
     }
+}
+
+/// Overwrites all that a vector holds or held.
+pub(super) fn erase(bytes: &mut Vec<u8>) {
+    // Emptied first: `zeroize` goes byte by byte over what is in use, but in bulk over what is spare.
+    bytes.clear();
+    bytes.zeroize();
 }

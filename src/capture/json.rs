@@ -1,0 +1,165 @@
+//! Parts of JSON records, looked into only where they are needed.
+//!
+//! Invariant: a string of a log is unescaped straight into [`Text`]; nothing here recurses, so nesting cannot exhaust the stack.
+//!
+//! Records are parsed into structs whose leaves are `&RawValue`: the parser then makes no copies of its own, and what a format
+//! does not name is skipped whatever it holds.
+
+use memchr::{memchr, memchr2};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::exchange::SkipReason;
+use super::reader::Limits;
+use super::text::Text;
+
+/// A part of a record that may be absent or null.
+pub(super) type Part<'a> = Option<&'a RawValue>;
+
+/// Parses a record. A reason of `Truncated` means: not whole JSON.
+pub(super) fn parse<'a, T: Deserialize<'a>>(record: &'a str, limits: Limits) -> Result<T, SkipReason> {
+    // Of serde's error only the category is kept: its message quotes the log.
+    serde_json::from_str(record).map_err(|error| {
+        if deeper_than(record, limits.depth) {
+            SkipReason::TooDeep
+        } else if error.is_data() {
+            SkipReason::Malformed
+        } else {
+            SkipReason::Truncated
+        }
+    })
+}
+
+/// Reads a part with `read`, which gives none for a wrong type.
+pub(super) fn get<T>(part: Part, read: impl FnOnce(&RawValue) -> Option<T>) -> Result<Option<T>, SkipReason> {
+    part.map(|raw| read(raw).ok_or(SkipReason::Malformed)).transpose()
+}
+
+/// A number that fits `T`.
+pub(super) fn number<T: std::str::FromStr>(raw: &RawValue) -> Option<T> {
+    raw.get().parse().ok()
+}
+
+/// A boolean.
+pub(super) fn boolean(raw: &RawValue) -> Option<bool> {
+    raw.get().parse().ok()
+}
+
+/// A string, unescaped. A surrogate without its other half becomes U+FFFD.
+pub(super) fn text(raw: &RawValue) -> Option<Text> {
+    let mut rest = raw.get().strip_prefix('"')?.strip_suffix('"')?.as_bytes();
+    // Text is never longer than its escaped form, so that this never grows and leaves no copy behind.
+    let mut out = Vec::with_capacity(rest.len());
+    while let Some(at) = memchr(b'\\', rest) {
+        let (plain, escape) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        rest = unescape(escape, &mut out);
+    }
+    out.extend_from_slice(rest);
+    Some(Text::from(out))
+}
+
+/// Appends what the escape at the start stands for; gives what follows it. The parser has checked its form.
+fn unescape<'a>(escape: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+    let (byte, rest) = match escape {
+        [_, b'u', rest @ ..] => {
+            let (char, rest) = unicode(rest);
+            out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+            return rest;
+        }
+        [_, b'b', rest @ ..] => (0x08, rest),
+        [_, b'f', rest @ ..] => (0x0c, rest),
+        [_, b'n', rest @ ..] => (b'\n', rest),
+        [_, b'r', rest @ ..] => (b'\r', rest),
+        [_, b't', rest @ ..] => (b'\t', rest),
+        [_, itself, rest @ ..] => (*itself, rest),
+        _ => return &[],
+    };
+    out.push(byte);
+    rest
+}
+
+/// The character of one `\u` escape, or of two that are a surrogate pair, and what follows.
+fn unicode(digits: &[u8]) -> (char, &[u8]) {
+    let (first, rest) = hex(digits);
+    if (0xd800..0xdc00).contains(&first)
+        && let [b'\\', b'u', digits @ ..] = rest
+        && let (second @ 0xdc00..0xe000, rest) = hex(digits)
+    {
+        let code = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+        return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), rest);
+    }
+    (char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), rest)
+}
+
+/// Four hex digits and what follows.
+fn hex(digits: &[u8]) -> (u32, &[u8]) {
+    let (four, rest) = digits.split_at_checked(4).unwrap_or_default();
+    (four.iter().fold(0, |code, digit| code << 4 | char::from(*digit).to_digit(16).unwrap_or(0)), rest)
+}
+
+/// Whether arrays and objects nest deeper than `limit`.
+pub(super) fn deeper_than(json: &str, limit: u32) -> bool {
+    let (mut depth, mut rest) = (0_u32, json.as_bytes());
+    while let [byte, tail @ ..] = rest {
+        rest = tail;
+        match byte {
+            b'"' => rest = after_string(tail),
+            b'{' | b'[' if depth == limit => return true,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// What follows a string whose opening quote has been passed; nothing if it does not end.
+pub(super) fn after_string(mut inside: &[u8]) -> &[u8] {
+    while let Some(at) = memchr2(b'"', b'\\', inside) {
+        match inside.get(at..) {
+            Some([b'"', rest @ ..]) => return rest,
+            Some([_, _, rest @ ..]) => inside = rest,
+            _ => break,
+        }
+    }
+    &[]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn unescaped(json: &str) -> Option<Vec<u8>> {
+        let raw: &RawValue = serde_json::from_str(json).unwrap();
+        text(raw).map(|text| text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn every_escape_is_undone() {
+        assert_eq!(
+            unescaped(r#""\"\\\/\b\f\n\r\t\u0041\u00e9\ud83d\ude00.""#).unwrap(),
+            "\"\\/\u{8}\u{c}\n\r\tAé😀.".as_bytes()
+        );
+        assert_eq!(unescaped(r#""\ud83d-\ude00\ud83d\u0041""#).unwrap(), "\u{fffd}-\u{fffd}\u{fffd}A".as_bytes());
+        assert_eq!(unescaped("12"), None);
+    }
+
+    #[test]
+    fn depth_is_counted_outside_of_strings() {
+        assert!(!deeper_than(r#"{"[[[[":["\"[[[["]}"#, 2));
+        assert!(deeper_than(r#"{"a":[{}]}"#, 2));
+        assert!(deeper_than(&"[".repeat(1_000_000), 128));
+        assert!(!deeper_than(r#"["\"#, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn strings_are_unescaped_as_serde_does(text in any::<String>()) {
+            let json = serde_json::to_string(&text).unwrap();
+            prop_assert_eq!(unescaped(&json).unwrap(), text.as_bytes());
+        }
+    }
+}
