@@ -128,7 +128,7 @@ mod tests {
         Message { role, blocks }
     }
 
-    fn prompt<'a>(texts: &'a [Vec<String>]) -> Prompt<'a> {
+    fn prompt(texts: &[Vec<String>]) -> Prompt<'_> {
         Prompt { messages: texts.iter().map(|texts| said(Role::User, texts)).collect(), ..Prompt::default() }
     }
 

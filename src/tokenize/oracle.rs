@@ -32,6 +32,10 @@ impl Oracle {
     }
 }
 
+/// Characters whose properties both lines know alike: the older one has the tables of Unicode 12.
+const SETTLED: &str = "[\0-\u{7ff}\u{900}-\u{97f}\u{e00}-\u{e7f}\u{1e00}-\u{206f}\u{2070}-\u{27bf}\u{3000}-\u{32fe}\u{3300}-\u{9fea}\u{ac00}-\u{d7a3}\
+    \u{e000}-\u{fad9}\u{fe00}-\u{ffff}\u{1f300}-\u{1f64f}\u{20000}-\u{2a6d6}\u{f0000}-\u{10ffff}]{0,12}";
+
 /// Pieces that mix badly: code, prose, CJK, emoji, white space, control characters, decomposed letters, and `literals`.
 fn mixed(literals: Vec<String>) -> impl Strategy<Value = String> {
     let fixed = [
@@ -62,7 +66,7 @@ fn mixed(literals: Vec<String>) -> impl Strategy<Value = String> {
         2 => "[ -~]{0,12}",
         2 => "[a-z ]{0,20}",
         1 => "[ \n\t\r]{1,6}",
-        1 => any::<String>(),
+        1 => SETTLED,
     ];
     prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
 }
@@ -92,7 +96,7 @@ fn agree(bytes: &[u8], cases: u32) {
 
 #[test]
 fn the_builtin_tokenizer_agrees_with_the_oracle() {
-    agree(&zstd::decode_all(BUILTIN).unwrap(), 1_000);
+    agree(&zstd::decode_all(BUILTIN).unwrap(), 2_000);
 }
 
 #[test]
@@ -101,8 +105,22 @@ fn other_tokenizers_agree_with_the_oracle_where_they_are_present() {
         let file =
             std::env::home_dir().unwrap_or_default().join(".cache/trace-tools/tok").join(name).join("tokenizer.json");
         match std::fs::read(file) {
-            Ok(bytes) => agree(&bytes, 500),
+            Ok(bytes) => agree(&bytes, 1_000),
             Err(_) => println!("{name}: not present, skipped"),
         }
     }
+}
+
+#[test]
+fn text_after_a_special_token_does_not_open_the_sequence() {
+    let json = r#"{"version":"1.0","added_tokens":[{"id":3,"content":"<s>","special":true,"single_word":false,"lstrip":false,
+        "rstrip":false,"normalized":false}],"normalizer":null,"pre_tokenizer":{"type":"Metaspace","replacement":"▁",
+        "prepend_scheme":"first","split":true},"post_processor":null,"decoder":null,"truncation":null,"padding":null,
+        "model":{"type":"BPE","vocab":{"▁":0,"a":1,"▁a":2},"merges":[["▁","a"]]}}"#;
+    let tokenizer = Tokenizer::from_bytes(json.as_bytes()).unwrap();
+    let mut tokens = Vec::new();
+    tokenizer.encode("a", &mut tokens);
+    tokens.extend(tokenizer.special("<s>"));
+    tokenizer.encode_inside("a a", &mut tokens);
+    assert_eq!(tokens, Oracle::new(json.as_bytes()).with_specials("a<s>a a"));
 }

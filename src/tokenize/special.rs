@@ -20,7 +20,8 @@ pub(super) struct Specials {
     by_literal: HashMap<Box<str>, Special>,
     /// Lengths that occur, longest first.
     lengths: Vec<usize>,
-    /// Which bytes a literal can start with, and which can come second.
+    /// Which bytes a literal can start with, as a list and as a table, and which can come second.
+    starts: Box<[u8]>,
     first: [bool; 256],
     second: [bool; 256],
     /// Every proper prefix and every proper suffix of a literal.
@@ -52,7 +53,8 @@ impl Specials {
                 tails.insert(tail.into());
             }
         }
-        Self { by_literal, lengths, first, second, heads, tails }
+        let starts = (0..=u8::MAX).zip(first).filter_map(|(byte, may)| may.then_some(byte)).collect();
+        Self { by_literal, lengths, starts, first, second, heads, tails }
     }
 
     pub(super) fn get(&self, literal: &str) -> Option<Special> {
@@ -67,16 +69,20 @@ impl Specials {
 
     /// The first special token in `text` at or after `from`.
     pub(super) fn find(&self, text: &str, from: usize) -> Option<(Range<usize>, Special)> {
-        let may = |table: &[bool; 256], byte: Option<&u8>| {
-            byte.is_none_or(|&byte| table.get(usize::from(byte)).copied().unwrap_or(false))
-        };
         let bytes = text.as_bytes();
-        let candidates = bytes
-            .iter()
-            .enumerate()
-            .skip(from)
-            .filter(|(at, byte)| may(&self.first, Some(byte)) && may(&self.second, bytes.get(at + 1)));
-        for (at, _) in candidates {
+        let may = |table: &[bool; 256], byte: &u8| table.get(usize::from(*byte)).copied().unwrap_or(false);
+        let rest = bytes.get(from..).unwrap_or_default();
+        let starts: Box<dyn Iterator<Item = usize>> = match *self.starts {
+            [] => return None,
+            [a] => Box::new(memchr::memchr_iter(a, rest)),
+            [a, b] => Box::new(memchr::memchr2_iter(a, b, rest)),
+            [a, b, c] => Box::new(memchr::memchr3_iter(a, b, c, rest)),
+            _ => Box::new(rest.iter().enumerate().filter(|(_, byte)| may(&self.first, byte)).map(|(at, _)| at)),
+        };
+        for at in starts.map(|at| from + at) {
+            if bytes.get(at + 1).is_some_and(|byte| !may(&self.second, byte)) {
+                continue;
+            }
             for length in &self.lengths {
                 if let Some(special) = text.get(at..at + length).and_then(|literal| self.get(literal)) {
                     return Some((at..at + length, special));

@@ -25,7 +25,8 @@ pub(super) fn environment(templates: Vec<(String, String)>) -> Result<Environmen
     environment.add_function("raise_exception", |_: Value| Err::<Value, _>(refused("the template refuses the prompt")));
     environment.add_function("strftime_now", strftime_now);
     environment.add_filter("tojson", |value: &Value, indent: Option<usize>, options: Kwargs| {
-        to_json(value, indent.or(options.get("indent").unwrap_or_default()))
+        let separators: Option<Vec<String>> = options.get("separators").unwrap_or_default();
+        to_json(value, indent.or(options.get("indent").unwrap_or_default()), &separators.unwrap_or_default())
     });
     environment.add_filter("string", |value: &Value| python(value, false));
     for (name, source) in templates {
@@ -46,31 +47,37 @@ fn strftime_now(format: &str) -> Result<String, Error> {
         .map_err(|_| refused("bad date format"))
 }
 
-/// JSON as Python writes it: a space after comma and colon, no escapes beyond those that JSON needs.
-struct Spaced;
+/// JSON as Python writes it: a space after comma and colon unless told otherwise, no escapes beyond those that JSON needs.
+struct Separated<'a> {
+    comma: &'a str,
+    colon: &'a str,
+}
 
-impl Formatter for Spaced {
+impl Formatter for Separated<'_> {
     fn begin_array_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()> {
-        writer.write_all(if first { b"" } else { b", " })
+        writer.write_all(if first { "" } else { self.comma }.as_bytes())
     }
 
     fn begin_object_key<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()> {
-        writer.write_all(if first { b"" } else { b", " })
+        self.begin_array_value(writer, first)
     }
 
     fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W) -> std::io::Result<()> {
-        writer.write_all(b": ")
+        writer.write_all(self.colon.as_bytes())
     }
 }
 
-fn to_json(value: &Value, indent: Option<usize>) -> Result<String, Error> {
+fn to_json(value: &Value, indent: Option<usize>, separators: &[String]) -> Result<String, Error> {
     let mut out = Vec::new();
-    let done = match indent {
-        Some(width) => {
+    let done = match (indent, separators) {
+        (Some(width), _) => {
             let width = " ".repeat(width);
             value.serialize(&mut Serializer::with_formatter(&mut out, PrettyFormatter::with_indent(width.as_bytes())))
         }
-        None => value.serialize(&mut Serializer::with_formatter(&mut out, Spaced)),
+        (None, [comma, colon]) => {
+            value.serialize(&mut Serializer::with_formatter(&mut out, Separated { comma, colon }))
+        }
+        (None, _) => value.serialize(&mut Serializer::with_formatter(&mut out, Separated { comma: ", ", colon: ": " })),
     };
     done.ok().and_then(|()| String::from_utf8(out).ok()).ok_or_else(|| refused("not JSON"))
 }
@@ -162,6 +169,8 @@ mod tests {
         let json = r#"{"b": "<é'\n\">", "a": [1, 2.0, true, null], "c": {}}"#;
         assert_eq!(rendered("{{ value | tojson }}").unwrap(), json);
         assert_eq!(rendered("{{ value | tojson(ensure_ascii=False) }}").unwrap(), json);
+        let tight = r#"{"b":"<é'\n\">","a":[1,2.0,true,null],"c":{}}"#;
+        assert_eq!(rendered("{{ value | tojson(separators=(',', ':'), sort_keys=false) }}").unwrap(), tight);
         assert_eq!(rendered("{{ [1] | tojson(indent=2) }}").unwrap(), "[\n  1\n]");
     }
 

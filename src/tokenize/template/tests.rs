@@ -171,10 +171,11 @@ fn real_templates_render_where_they_are_present() {
             continue;
         }
         let tokenizer = Tokenizer::from_file(&dir.join("tokenizer.json")).unwrap();
-        let mut layout = ChatTemplate::from_dir(&dir, tokenizer).unwrap();
+        let layout = ChatTemplate::from_dir(&dir, tokenizer).unwrap();
         let words = words(["Where?", "Hm.", "There.", "See."]);
-        let tokens = layout.lay(&conversation(&words)).unwrap().tokens;
-        println!("{}\n{:?}", layout.tokenizer.decode(&tokens), layout.history());
+        let mut guard = Guard::new(layout.tokenizer.specials());
+        let rendered = layout.render(&conversation(&words), layout.shape, true, &mut guard).unwrap();
+        assert!(["Where?", "See.", "There."].iter().all(|word| rendered.contains(word)), "{name}");
         assert_eq!(layout.history().thinking, Some(thinking), "{name}");
     }
 }
