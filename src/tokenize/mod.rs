@@ -16,6 +16,20 @@ pub trait Encoder: Send + Sync {
     fn encode(&self, text: &str, out: &mut Vec<Token>);
 }
 
+mod engine;
+mod error;
+mod load;
+mod memo;
+mod neutral;
+#[cfg(test)]
+mod oracle;
 mod prompt;
+mod special;
+mod template;
 
+pub use engine::Tokenizer;
+pub use error::TokenizerError;
+pub use load::{TokenizerInfo, TokenizerSpec, load};
+pub use neutral::Neutral;
 pub use prompt::{Block, Content, Laid, Layout, LayoutError, Message, Prompt, Role, Tool};
+pub use template::{ChatTemplate, History};
