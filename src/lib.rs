@@ -5,5 +5,6 @@
 )]
 
 pub mod capture;
+pub mod format;
 pub mod tokenize;
 pub mod trace;
