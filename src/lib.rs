@@ -60,6 +60,7 @@
 pub mod anonymize;
 pub mod capture;
 pub mod cli;
+pub mod format;
 pub mod tokenize;
 pub mod trace;
 pub mod wire;

@@ -53,6 +53,16 @@ impl Model {
         PUBLIC
     }
 
+    /// The code: the place in [`Model::public_names`], or [`Model::OTHER`] and the number of an unlisted model.
+    pub fn code(self) -> u16 {
+        self.0
+    }
+
+    /// The model with this code; `None` if no model has it.
+    pub fn from_code(code: u16) -> Option<Self> {
+        (code >= Self::OTHER || usize::from(code) < PUBLIC.len()).then_some(Self(code))
+    }
+
     /// The public name, or `None` for an unlisted model.
     pub fn name(self) -> Option<&'static str> {
         PUBLIC.get(usize::from(self.0)).copied()

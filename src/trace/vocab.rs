@@ -6,6 +6,8 @@ use std::fmt;
 
 /// A closed set of words. Implemented by the enums of this module only.
 pub trait Vocabulary: Copy + Eq + fmt::Debug + Sized + 'static {
+    /// Its name.
+    const NAME: &'static str;
     /// Every member, in code order.
     const ALL: &'static [Self];
     /// The word as it stands in a file.
@@ -23,6 +25,7 @@ macro_rules! vocabulary {
         pub enum $name { $($(#[$member_doc])* $member),+ }
 
         impl Vocabulary for $name {
+            const NAME: &'static str = stringify!($name);
             const ALL: &'static [Self] = &[$(Self::$member),+];
             fn word(self) -> &'static str {
                 match self { $(Self::$member => $word),+ }
