@@ -105,6 +105,7 @@ mod tests {
         let at = broken.len() - 6;
         broken[at] ^= 0xff;
         assert_eq!(read(&broken), (plain, Some(ErrorKind::InvalidData)));
-        assert_eq!(read(&[0x28, 0xb5, 0x2f, 0xfd, 0xff, 0xff, 0xff, 0xff]).1, Some(ErrorKind::InvalidData));
+        let broken = [&[0x28, 0xb5, 0x2f, 0xfd][..], &[0xff; 100]].concat();
+        assert_eq!(read(&broken), (vec![], Some(ErrorKind::InvalidData)));
     }
 }
