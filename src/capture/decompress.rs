@@ -1,7 +1,8 @@
 //! Compressed inputs: plain, gzip and zstd, told apart by their first bytes and decompressed as a stream.
 //!
 //! Invariant: a broken compressed stream fails with `InvalidData`, one that ends early with `UnexpectedEof`, both after all that
-//! came before; no error carries content.
+//! came before; no error carries content. (Of corrupt deflate data, which is rarely seen before its checksum, the last read is
+//! lost.)
 
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 

@@ -8,10 +8,11 @@ use zeroize::Zeroizing;
 
 use super::claude_trace::ClaudeTrace;
 use super::decompress::decompress;
-use super::exchange::{Exchange, LogError};
+use super::exchange::{Exchange, LogError, SkipReason};
 use super::har::Har;
 use super::input::Input;
 use super::native::Native;
+use super::text::Text;
 
 /// Decompressed bytes that a reader is chosen by.
 const HEAD: u64 = 64 << 10;
@@ -30,6 +31,14 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self { record_bytes: 1 << 30, body_bytes: 512 << 20, depth: 128 }
+    }
+}
+
+impl Limits {
+    /// A body, unless it is too large.
+    pub(super) fn check(self, body: Text) -> Result<Text, SkipReason> {
+        let fits = u64::try_from(body.as_bytes().len()).is_ok_and(|length| length <= self.body_bytes);
+        if fits { Ok(body) } else { Err(SkipReason::TooLarge) }
     }
 }
 
@@ -145,7 +154,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::capture::exchange::SkipReason;
     use crate::capture::testing::{gzip, zstd};
 
     const NATIVE: &str =

@@ -18,13 +18,13 @@ use self::orphans::Orphans;
 use crate::capture::exchange::{
     Body, Cut, Exchange, Headers, Moment, Piece, Position, Precision, ResponseBody, SkipReason,
 };
-use crate::capture::har::path_and_query;
 use crate::capture::json::{self, Part};
 use crate::capture::lines::LineRecords;
 use crate::capture::moment::{micros, rfc3339};
 use crate::capture::outline::{Outline, sniff_lines};
 use crate::capture::reader::{Limits, LogReader, Records, Sniff};
 use crate::capture::text::Text;
+use crate::capture::url::path_and_query;
 
 /// The reader of claude-trace logs.
 pub(super) struct ClaudeTrace;
@@ -119,7 +119,7 @@ fn exchange(line: &str, position: Position, limits: Limits) -> Result<Exchange, 
         exchange.status = json::get(response.status_code, json::number)?.filter(|status| *status != 0);
         exchange.response_headers = headers(response.headers)?;
         exchange.first_byte = json::get(response.timestamp, seconds)?;
-        let raw = json::get(response.body_raw, json::text)?;
+        let raw = json::get(response.body_raw, json::text)?.map(|text| limits.check(text)).transpose()?;
         exchange.response = match raw.or(stored(response.body, limits)?) {
             Some(text) if text.is_empty() => ResponseBody::Empty,
             Some(text) => ResponseBody::Pieces(vec![Piece { at_us: None, text }]),
@@ -133,13 +133,10 @@ fn exchange(line: &str, position: Position, limits: Limits) -> Result<Exchange, 
 /// A body that was stored parsed if it was JSON, and as a string otherwise.
 fn stored(part: Part, limits: Limits) -> Result<Option<Text>, SkipReason> {
     let Some(raw) = part else { return Ok(None) };
-    if u64::try_from(raw.get().len()).map_or(true, |length| length > limits.body_bytes) {
-        return Err(SkipReason::TooLarge);
-    }
     if json::deeper_than(raw.get(), limits.depth) {
         return Err(SkipReason::TooDeep);
     }
-    Ok(Some(json::text(raw).unwrap_or_else(|| Text::from(raw.get()))))
+    limits.check(json::text(raw).unwrap_or_else(|| Text::from(raw.get()))).map(Some)
 }
 
 /// A time in seconds, as JavaScript writes milliseconds.

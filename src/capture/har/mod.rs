@@ -1,7 +1,7 @@
 //! HAR (HTTP Archive 1.2) of mitmproxy, Charles, Proxyman, browsers and others.
 //!
-//! Invariant: the file is never held as a whole: entries are cut from the stream one by one, so that memory is bounded by the
-//! largest, a broken one loses only itself, and a file that ends early gives all entries before its end.
+//! Invariant: the file is never held as a whole: entries are cut from the stream one by one. So memory is bounded by the largest;
+//! a broken one loses only itself, as long as its brackets and quotes pair; and a file that ends early gives all entries before.
 
 mod entries;
 mod entry;
@@ -9,7 +9,6 @@ mod entry;
 use std::io::Read;
 
 use self::entries::Entries;
-pub(super) use self::entry::path_and_query;
 use super::outline::outline;
 use super::reader::{Limits, LogReader, Records, Sniff};
 

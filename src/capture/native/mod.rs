@@ -1,6 +1,6 @@
 //! Our own capture log: one exchange a line, as JSON. `schemas/capture.v1.json` describes it.
 //!
-//! Invariant: what [`write`] writes, the reader reads back as the same exchange, as far as the format goes: names and values of
+//! Invariant: what [`write()`] writes, the reader reads back as the same exchange, as far as the format goes: names and values of
 //! headers are UTF-8, and times are in microseconds.
 
 mod write;
@@ -113,8 +113,7 @@ fn exchange(line: &str, position: Position, limits: Limits) -> Result<Exchange, 
     let headers = headers(record.headers)?;
     let response_headers = self::headers(record.response_headers)?;
     let body = match (json::get(record.body, json::text)?, json::get(record.body_base64, json::text)?) {
-        (Some(text), _) if too_large(&text, limits) => return Err(SkipReason::TooLarge),
-        (Some(text), _) => Body::Bytes(text),
+        (Some(text), _) => Body::Bytes(limits.check(text)?),
         (None, Some(text)) => request_body(base64(&text).ok_or(SkipReason::Malformed)?, &headers, limits)?,
         (None, None) if json::get(record.body_lost, json::boolean)? == Some(true) => Body::Lost,
         (None, None) => Body::Empty,
@@ -140,10 +139,6 @@ fn exchange(line: &str, position: Position, limits: Limits) -> Result<Exchange, 
         first_byte: moment(record.first_byte_us)?,
         end: moment(record.end_us)?,
     })
-}
-
-fn too_large(text: &Text, limits: Limits) -> bool {
-    u64::try_from(text.as_bytes().len()).map_or(true, |length| length > limits.body_bytes)
 }
 
 fn headers(pairs: Option<Vec<(&RawValue, &RawValue)>>) -> Result<Headers, SkipReason> {
