@@ -29,6 +29,7 @@ mod reader;
 #[cfg(test)]
 mod testing;
 mod text;
+mod url;
 
 pub use exchange::{
     Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, ResponseBody, SkipReason,
