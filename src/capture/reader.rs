@@ -112,6 +112,14 @@ pub fn open(input: &Input, limits: Limits) -> Result<(&'static dyn LogReader, Re
     open_stream(raw, number, limits)
 }
 
+/// Opens an input for a reader that was named, whatever it holds.
+pub fn open_as(input: &Input, reader: &dyn LogReader, limits: Limits) -> Result<Records, OpenError> {
+    let number = input.number();
+    let unreadable = |error: io::Error| OpenError::Unreadable { input: number, kind: error.kind() };
+    let source = decompress(input.open().map_err(unreadable)?).map_err(unreadable)?;
+    Ok(reader.read(Box::new(source), limits, number))
+}
+
 /// Finds the reader of a stream, which may be compressed. `input` is the number that errors and positions name.
 pub fn open_stream(
     raw: Box<dyn Read + Send>,

@@ -24,7 +24,8 @@ use summary::{InputCounts, Report};
 pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> {
     let inputs = Inputs::expand(&args.logs).hint("give files, folders, globs in quotes, or - for stdin")?;
     if !args.force && args.output.exists() {
-        return Err(anyhow!("{} exists", args.output.display())).hint("choose another folder with -o, or replace it with --force");
+        return Err(anyhow!("{} exists", args.output.display()))
+            .hint("choose another folder with -o, or replace it with --force");
     }
     let key = match &args.key_file {
         Some(path) => Key::from_bytes(*key::read(path)?),
@@ -49,7 +50,8 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
     }
     let head = manifest(args, &rules, &counts, &info, &summary);
     let (manifest, bytes) = write(args, head, &sessions)?;
-    Report { manifest: &manifest, summary: &summary, inputs: &counts, bytes_in: inputs.consumed(), bytes_out: bytes }.print(globals)?;
+    Report { manifest: &manifest, summary: &summary, inputs: &counts, bytes_in: inputs.consumed(), bytes_out: bytes }
+        .print(globals)?;
     Ok(Exit::Fine)
 }
 
@@ -62,7 +64,12 @@ fn spec(source: &TokenizerSource) -> TokenizerSpec {
 }
 
 /// Reads every input to its end.
-fn read(args: &ConvertArgs, globals: Globals, inputs: &Inputs, converter: &mut Converter) -> anyhow::Result<InputCounts> {
+fn read(
+    args: &ConvertArgs,
+    globals: Globals,
+    inputs: &Inputs,
+    converter: &mut Converter,
+) -> anyhow::Result<InputCounts> {
     let total = inputs.list().iter().all(|input| input.bytes().is_some()).then(|| inputs.bytes());
     let progress = Progress::bytes(total, globals.quiet);
     let mut counts = InputCounts::default();
@@ -78,14 +85,22 @@ fn read(args: &ConvertArgs, globals: Globals, inputs: &Inputs, converter: &mut C
                 counts.unknown += 1;
                 continue;
             }
-            Err(error) => return Err(error).with_context(|| place(input)).hint("`--log-format` names a format; see `tracecloak convert --help`"),
+            Err(error) => {
+                return Err(error)
+                    .with_context(|| place(input))
+                    .hint("`--log-format` names a format; see `tracecloak convert --help`");
+            }
         };
         counts.read += 1;
         counts.formats.extend(format);
         for record in records {
             let outcome = converter.push(record.as_ref().map_err(|error| *error));
             match outcome {
-                Err(error) if args.strict => return Err(error).with_context(|| place(input)).hint("leave --strict out to count such records and go on"),
+                Err(error) if args.strict => {
+                    return Err(error)
+                        .with_context(|| place(input))
+                        .hint("leave --strict out to count such records and go on");
+                }
                 Err(error) => counts.note(error),
                 Ok(()) => {}
             }
@@ -114,7 +129,13 @@ fn place(input: &Input) -> String {
     input.named().map_or_else(|| format!("input {}", input.number()), |path| path.display().to_string())
 }
 
-fn manifest(args: &ConvertArgs, rules: &Rules, counts: &InputCounts, info: &TokenizerInfo, summary: &anonymize::Summary) -> Manifest {
+fn manifest(
+    args: &ConvertArgs,
+    rules: &Rules,
+    counts: &InputCounts,
+    info: &TokenizerInfo,
+    summary: &anonymize::Summary,
+) -> Manifest {
     let hash = |sha256: [u8; 32]| rules.keeps(Keep::TokenizerHash).then_some(Sha256(sha256));
     let builtin = args.tokenizer == TokenizerSource::Builtin;
     let skipped = summary.skipped.values().sum::<u64>() + summary.in_small_sessions;
@@ -160,7 +181,8 @@ pub(super) fn version() -> ToolVersion {
 
 fn write(args: &ConvertArgs, head: Manifest, sessions: &[Session]) -> anyhow::Result<(Manifest, u64)> {
     let _guard = interrupt::removing(&args.output)?;
-    let mut sink: Box<dyn TraceSink> = Directory.create(&args.output, head, args.force).context("cannot begin the trace")?;
+    let mut sink: Box<dyn TraceSink> =
+        Directory.create(&args.output, head, args.force).context("cannot begin the trace")?;
     for session in sessions {
         sink.session(session).context("cannot write the trace")?;
     }

@@ -3,7 +3,8 @@
 //! Invariant: counts and places only; the counts add up.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 
 use serde_json::{Value, json};
 
@@ -76,7 +77,12 @@ impl Report<'_> {
         let totals = &manifest.totals;
         let formats: Vec<&str> = inputs.formats.iter().map(|format| format.word()).collect();
         let others = [(inputs.empty, "empty"), (inputs.unknown, "in no known format")];
-        let others: String = others.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {} {what}", number(*count))).collect();
+        let others: Vec<String> = others
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!(", {} {what}", number(*count)))
+            .collect();
+        let others = others.concat();
         let reused = totals.blocks.saturating_sub(totals.unique_blocks);
         let mut text = format!(
             "inputs    {} read ({}){others}\n{}trace     {} sessions, {} agents, {} requests, {} edges, {} tool calls\n\
@@ -100,10 +106,16 @@ impl Report<'_> {
             ratio(self.bytes_out, totals.requests),
         );
         if let Some(residual) = summary.residual {
-            text.push_str(&format!("scale     {} left over on {} requests\n", percent(residual.off, residual.stated), number(residual.requests)));
+            write!(
+                text,
+                "scale     {} left over on {} requests\n",
+                percent(residual.off, residual.stated),
+                number(residual.requests)
+            )
+            .ok();
         }
         for error in &inputs.errors {
-            text.push_str(&format!("skipped   input {}: {error}\n", error.position.input));
+            write!(text, "skipped   input {}: {error}\n", error.position.input).ok();
         }
         text
     }
@@ -117,23 +129,34 @@ pub(super) fn print_records(summary: &Summary) {
 fn records(summary: &Summary) -> String {
     let mut text = format!("records   {} read = {} kept", number(summary.read), number(summary.kept));
     for (reason, count) in nonzero(summary) {
-        text.push_str(&format!(" + {} {}", number(count), reason.name()));
+        write!(text, " + {} {}", number(count), reason.name()).ok();
     }
     if summary.in_small_sessions > 0 {
-        text.push_str(&format!(" + {} in small sessions", number(summary.in_small_sessions)));
+        write!(text, " + {} in small sessions", number(summary.in_small_sessions)).ok();
     }
     text.push('\n');
     let found = &summary.found;
-    let missing = [(found.unmatched_agents, "agents without a known start"), (found.unmatched_calls, "calls without a known agent"), (found.without_edge, "requests that wait for nothing known")];
-    let missing: Vec<String> = missing.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", number(*count))).collect();
+    let missing = [
+        (found.unmatched_agents, "agents without a known start"),
+        (found.unmatched_calls, "calls without a known agent"),
+        (found.without_edge, "requests that wait for nothing known"),
+    ];
+    let missing: Vec<String> = missing
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", number(*count)))
+        .collect();
     if !missing.is_empty() {
-        text.push_str(&format!("not found {}\n", missing.join(", ")));
+        write!(text, "not found {}\n", missing.join(", ")).ok();
     }
     text
 }
 
 fn skipped(summary: &Summary) -> Value {
-    nonzero(summary).map(|(reason, count)| (reason.name().to_owned(), json!(count))).collect::<serde_json::Map<_, _>>().into()
+    nonzero(summary)
+        .map(|(reason, count)| (reason.name().to_owned(), json!(count)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 fn nonzero(summary: &Summary) -> impl Iterator<Item = (SkipReason, u64)> {
