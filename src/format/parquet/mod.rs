@@ -19,7 +19,7 @@ use std::path::Path;
 
 pub use cell::{Kind, Words};
 pub use read::Reader;
-pub use schema::{Column, Unit, columns};
+pub use schema::{Column, PARTS, Unit, columns, meaning};
 pub use write::{Limits, Writer};
 
 use super::{FormatError, TraceFormat, TraceSink, TraceSource};
