@@ -180,3 +180,32 @@ const RISK: &str = "## What risk remains\n\n\
     anyone who holds its logs) can find it here, and then sees the rest of it: when it paused, which tools it called, how it ended. \
     Rounding makes it harder to confirm a guess about what was said; it does not hide a session from someone who knows its \
     numbers. Whoever knows none of them learns how much was sent, and in what order, but not what.\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::sample;
+
+    #[test]
+    fn a_card_names_licence_scope_rounding_and_every_column() {
+        let mut manifest = sample::head(Scope::Shared);
+        manifest.quanta.output_tokens = 16;
+        manifest.totals.requests = 12_000;
+        let card = render(&manifest);
+        for part in [
+            "---\nlicense: cc-by-4.0\n",
+            "- 10K<n<100K\n",
+            "- config_name: requests\n  data_files: requests*.parquet\n  default: true\n",
+            "at least 3 contributors hold them",
+            "rounded up to multiples of 16 tokens",
+            "Kept beyond that profile: `usage`, `exact-lengths`.",
+            "### tools\n",
+            "What risk remains",
+        ] {
+            assert!(card.contains(part), "{part}");
+        }
+        for column in Table::ALL.iter().flat_map(|&table| crate::format::parquet::columns(table)) {
+            assert!(card.contains(&format!("| `{}` |", column.name)));
+        }
+    }
+}

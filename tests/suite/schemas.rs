@@ -19,22 +19,22 @@ fn blessed() -> bool {
     std::env::var("TRACECLOAK_BLESS").is_ok_and(|value| value == "1")
 }
 
-fn is_up_to_date(name: &str, generate: impl Fn(&str) -> String) {
+fn is_up_to_date(name: &str, generate: impl Fn(&str) -> String) -> std::io::Result<()> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("schemas").join(name);
     let found = fs::read_to_string(&path).unwrap_or_default();
     let generated = generate(&found);
     if blessed() {
-        fs::write(path, generated).unwrap();
-    } else {
-        assert!(found == generated, "schemas/{name} is not up to date: run scripts/bless");
+        return fs::write(path, generated);
     }
+    assert!(found == generated, "schemas/{name} is not up to date: run scripts/bless");
+    Ok(())
 }
 
 #[test]
 fn the_schema_files_are_what_the_code_declares() {
-    is_up_to_date("trace.v1.json", |_| schemas::trace_json());
-    is_up_to_date("trace.v1.md", schemas::trace_markdown);
-    is_up_to_date("manifest.v1.json", |_| schemas::manifest_json());
+    is_up_to_date("trace.v1.json", |_| schemas::trace_json()).unwrap();
+    is_up_to_date("trace.v1.md", schemas::trace_markdown).unwrap();
+    is_up_to_date("manifest.v1.json", |_| schemas::manifest_json()).unwrap();
 }
 
 fn manifest() -> Manifest {
