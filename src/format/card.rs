@@ -22,8 +22,9 @@ impl fmt::Display for Card<'_> {
         front_matter(manifest, card)?;
         about(manifest, card)?;
         made(manifest, card)?;
+        writeln!(card, "{LOADING}")?;
         blocks(manifest, card)?;
-        writeln!(card, "{LOADING}\n{RISK}\n## Columns")?;
+        writeln!(card, "{RISK}\n## Columns")?;
         Table::ALL.iter().try_for_each(|&table| {
             let (name, rows) = (table.word(), rows(manifest, table));
             write!(card, "\n### {name}\n\n{} {rows} rows.\n\n{}", meaning(table), columns_markdown(table))
@@ -154,6 +155,7 @@ fn blocks(manifest: &Manifest, card: &mut fmt::Formatter<'_>) -> fmt::Result {
         other formats) are the first `shared_blocks` ids of `prefix_request`, then `first_block`, `first_block` + 1 and so on, \
         `input_tokens` // {size} in all. Equal ids mean equal prefixes, and nothing else. {scope}\n\n\
         ```python\n\
+        # pandas\n\
         ids = []\n\
         for r in requests.itertuples():\n\
         \x20   shared = ids[int(r.prefix_request)][: r.shared_blocks] if r.shared_blocks else []\n\
@@ -170,8 +172,13 @@ const LOADING: &str = "## Loading\n\n\
     SELECT session, count(*), sum(input_tokens) FROM 'requests*.parquet' GROUP BY session;\n\
     ```\n\n\
     ```python\n\
-    import glob, pandas, polars\n\
+    # pandas\n\
+    import glob, pandas\n\
     requests = pandas.concat(map(pandas.read_parquet, sorted(glob.glob(\"requests*.parquet\"))), ignore_index=True)\n\
+    ```\n\n\
+    ```python\n\
+    # Polars\n\
+    import polars\n\
     requests = polars.read_parquet(\"requests*.parquet\")\n\
     ```\n";
 
