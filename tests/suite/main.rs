@@ -4,3 +4,4 @@
 mod architecture;
 #[cfg(test)]
 mod cli;
+mod schemas;

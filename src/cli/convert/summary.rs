@@ -106,16 +106,16 @@ impl Report<'_> {
             ratio(self.bytes_out, totals.requests),
         );
         if let Some(residual) = summary.residual {
-            write!(
+            writeln!(
                 text,
-                "scale     {} left over on {} requests\n",
+                "scale     {} left over on {} requests",
                 percent(residual.off, residual.stated),
                 number(residual.requests)
             )
             .ok();
         }
         for error in &inputs.errors {
-            write!(text, "skipped   input {}: {error}\n", error.position.input).ok();
+            writeln!(text, "skipped   input {}: {error}", error.position.input).ok();
         }
         text
     }
@@ -147,7 +147,7 @@ fn records(summary: &Summary) -> String {
         .map(|(count, what)| format!("{} {what}", number(*count)))
         .collect();
     if !missing.is_empty() {
-        write!(text, "not found {}\n", missing.join(", ")).ok();
+        writeln!(text, "not found {}", missing.join(", ")).ok();
     }
     text
 }

@@ -148,7 +148,7 @@ pub(super) fn overview(manifest: &Manifest, overview: &Overview) -> String {
         writeln!(text, "{name:<10} {counts}").ok();
     }
     writeln!(text, "\n{:<16}{:>10}{:>12}{:>12}{:>12}{:>12}{:>12}", "", "count", "p10", "p50", "p90", "p99", "max").ok();
-    let rows: [(&str, Quantiles, fn(u64) -> String); 6] = [
+    let rows: [(&str, Quantiles, Show); 6] = [
         ("tokens in", overview.input_tokens(), number),
         ("tokens out", overview.output_tokens(), number),
         ("duration", overview.durations(), duration),
@@ -163,6 +163,9 @@ pub(super) fn overview(manifest: &Manifest, overview: &Overview) -> String {
     }
     text
 }
+
+/// How a value is shown.
+type Show = fn(u64) -> String;
 
 fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
