@@ -33,6 +33,7 @@ Examples:
 /// Logs are recognised by their content, plain or compressed with gzip or zstd. The trace appears whole or not at all.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = CONVERT_EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct ConvertArgs {
     /// Logs: files, folders (walked), globs, or - for stdin
     #[arg(value_name = "LOG", required = true)]
@@ -82,6 +83,9 @@ pub struct ConvertArgs {
     /// Leave out sessions with fewer requests
     #[arg(long, value_name = "N", env = "TRACECLOAK_MIN_REQUESTS", hide_env = true, default_value_t = 1)]
     pub min_requests: u32,
+    /// Read every body from its start: slow, for comparing
+    #[arg(long, env = "TRACECLOAK_REFERENCE", hide_env = true, value_parser = BoolishValueParser::new())]
+    pub reference: bool,
     /// Stop at the first record that cannot be read, instead of counting it
     #[arg(long, env = "TRACECLOAK_STRICT", hide_env = true, value_parser = BoolishValueParser::new())]
     pub strict: bool,

@@ -39,6 +39,7 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
         prompt_scale: args.prompt_scale,
         drop_auxiliary: args.drop_aux,
         min_requests: usize::try_from(args.min_requests).unwrap_or(usize::MAX),
+        reuse: if args.reference { 0 } else { 1 << 30 },
     };
     let mut converter = Converter::new(options, &key, layout, Box::new(tokenizer));
     let counts = read(args, globals, &inputs, &mut converter)?;
@@ -94,7 +95,7 @@ fn read(
         counts.read += 1;
         counts.formats.extend(format);
         for record in records {
-            let outcome = converter.push(record.as_ref().map_err(|error| *error));
+            let outcome = converter.push(record);
             match outcome {
                 Err(error) if args.strict => {
                     return Err(error)
