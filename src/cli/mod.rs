@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod args;
+pub mod compare;
 mod completions;
+mod derive;
 pub mod exit;
 mod guard;
 pub mod key;
@@ -39,14 +41,16 @@ struct Cli {
 /// The subcommands; each has a file of its own.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Derive(derive::DeriveArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
 
 impl Command {
-    fn run(&self, _globals: Globals) -> anyhow::Result<Exit> {
+    fn run(&self, globals: Globals) -> anyhow::Result<Exit> {
         match self {
+            Self::Derive(args) => derive::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),
