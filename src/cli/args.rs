@@ -121,7 +121,8 @@ pub enum LogFormat {
 
 impl LogFormat {
     fn words() -> impl Iterator<Item = &'static str> {
-        std::iter::once("auto").chain(SourceFormat::ALL.iter().map(|format| format.word()))
+        let logs = SourceFormat::ALL.iter().filter(|format| format.is_log());
+        std::iter::once("auto").chain(logs.map(|format| format.word()))
     }
 }
 

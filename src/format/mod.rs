@@ -9,6 +9,7 @@
 pub mod card;
 pub mod check;
 mod error;
+pub mod foreign;
 pub mod manifest;
 pub mod parquet;
 pub mod schemas;
