@@ -1,14 +1,15 @@
 //! `--fan-out K`: the first request, and then K branches at once that each go on from it.
 //!
-//! Invariant: every request keeps its answer, its pause and the number of tokens that are new in it; only what they are new to
-//! changes. A linear session at K = 1 stays as it is.
+//! Invariant: every request keeps its answer, its pause and the number of tokens that are new in it beyond the answer before it;
+//! branches share what they go on from and the answer to it, and nothing else. A linear session at K = 1 stays as it is.
 
 use std::str::FromStr;
 
+use crate::format::tokens::{Fresh, Prompt};
 use crate::trace::vocab::{AgentKind, AgentType, Evidence, Relation, Trigger};
 use crate::trace::{Agent, Edge, Request, ToolCall};
 
-use super::draft::{Draft, Fresh, Prompt};
+use super::draft::Draft;
 use super::{at, clock, linear};
 
 /// What the branches have to do.
@@ -56,19 +57,32 @@ pub(super) fn fan_out(draft: &Draft, branches: u32, work: Work, fresh: &mut Fres
     let mut tools: Vec<ToolCall> = Vec::new();
     // Where the source's rows and the new ones stand in a line as before, prompts stay the same down to their ids.
     let mut unchanged: Vec<bool> = Vec::with_capacity(nodes.len());
+    let mut answers: Vec<Prompt> = Vec::with_capacity(nodes.len());
     for (row, node) in (0u32..).zip(&nodes) {
         let Some(&request) = source.requests.get(node.source) else { continue };
         let own = draft.prompts.get(node.source).cloned().unwrap_or_default();
         let before =
-            node.after.and_then(|after| Some((nodes.get(after)?, prompts.get(after)?, *unchanged.get(after)?)));
-        let kept = before.is_none_or(|(before, _, same)| same && before.source + 1 == node.source) && node.first_copy;
-        let (new, dropped) = growth.get(node.source).copied().unwrap_or_default();
+            node.after.and_then(|after| Some((after, nodes.get(after)?, prompts.get(after)?, *unchanged.get(after)?)));
+        let kept =
+            before.is_none_or(|(_, before, _, same)| same && before.source + 1 == node.source) && node.first_copy;
+        let grown = growth.get(node.source).copied().unwrap_or_default();
         let prompt = match before {
-            Some((_, before, _)) if !kept => {
-                before.head(before.tokens().saturating_sub(dropped)).followed_by(new, fresh)
+            Some((after, _, before, _)) if !kept => {
+                let base = before.head(before.tokens().saturating_sub(grown.dropped));
+                let answer = answers.get(after).cloned().unwrap_or_default();
+                let answer = if grown.whole { answer } else { answer.head(grown.answer) };
+                let answer = if grown.dropped == 0 { answer } else { Prompt::default() };
+                base.with(&answer).with(&fresh.tokens(grown.own))
             }
             _ => own,
         };
+        // The answer, as those carry it that go on from here: as in the source, where that went on unchanged.
+        let next = growth.get(node.source + 1).filter(|next| kept && next.dropped == 0 && next.answer > 0);
+        let carried = next
+            .zip(draft.prompts.get(node.source + 1))
+            .map_or_else(Prompt::default, |(next, prompt_after)| prompt_after.after(prompt.tokens()).head(next.answer));
+        let missing = request.output_tokens.unwrap_or(0).saturating_sub(carried.tokens());
+        answers.push(carried.with(&fresh.tokens(missing)));
         prompts.push(prompt);
         unchanged.push(kept);
         requests.push(Request { agent: node.branch, turn: node.turn, ..request });
@@ -130,38 +144,42 @@ fn nodes(requests: usize, branches: u32, work: Work) -> Vec<Node> {
     nodes
 }
 
-/// For each request: tokens that are new in it, and tokens at the end of the request it goes on from that it left out.
-fn growth(draft: &Draft) -> Vec<(u32, u32)> {
+/// How a prompt goes on from the one that it shares the most with.
+#[derive(Clone, Copy, Debug, Default)]
+struct Growth {
+    /// Tokens at the end of that prompt that it left out.
+    dropped: u32,
+    /// How much of the answer to that prompt it carries, as far as lengths tell.
+    answer: u32,
+    /// Whether that is all of the answer.
+    whole: bool,
+    /// Tokens behind those.
+    own: u32,
+}
+
+/// The growth of each request, in row order.
+fn growth(draft: &Draft) -> Vec<Growth> {
     let mut growth = Vec::with_capacity(draft.prompts.len());
     for (row, prompt) in draft.prompts.iter().enumerate() {
-        let earlier = draft.prompts.get(..row).unwrap_or_default();
+        let earlier = draft.prompts.get(..row).unwrap_or_default().iter().zip(&draft.session.requests);
         // The latest of those that share the most: usually the one before.
-        let best =
-            earlier.iter().map(|earlier| (shared(earlier, prompt), earlier.tokens())).max_by_key(|&(shared, _)| shared);
-        let (shared, whole) = best.filter(|&(shared, _)| shared > 0).unwrap_or((0, u32::MAX));
-        growth.push((prompt.tokens() - shared, whole - shared));
+        let best = earlier.map(|(earlier, request)| (earlier.shared(prompt), earlier.tokens(), request.output_tokens));
+        let best = best.max_by_key(|&(shared, _, _)| shared).filter(|&(shared, _, _)| shared > 0);
+        let Some((shared, length, output)) = best else {
+            growth.push(Growth { dropped: u32::MAX, own: prompt.tokens(), ..Growth::default() });
+            continue;
+        };
+        let new = prompt.tokens() - shared;
+        let output = output.filter(|_| shared == length).unwrap_or(0);
+        let answer = output.min(new);
+        growth.push(Growth { dropped: length - shared, answer, whole: answer == output, own: new - answer });
     }
     growth
 }
 
-/// How many leading tokens two prompts share.
-fn shared(one: &Prompt, other: &Prompt) -> u32 {
-    let mut shared = 0;
-    for (one, other) in one.0.iter().zip(&other.0) {
-        if one.first != other.first {
-            break;
-        }
-        shared += one.tokens.min(other.tokens);
-        if one.tokens != other.tokens {
-            break;
-        }
-    }
-    shared
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::draft::{Loader, Planter};
+    use super::super::draft::{Loader, Press};
     use super::super::scale::Scale;
     use super::super::testing::{four_turns, manifest};
     use super::*;
@@ -169,7 +187,7 @@ mod tests {
     fn fanned(branches: u32, work: Work) -> crate::trace::Session {
         let manifest = manifest(64);
         let draft = Loader::new(&manifest, Scale::ONE).load(four_turns());
-        let session = Planter::new(&manifest).plant(fan_out(&draft, branches, work, &mut Fresh::default()));
+        let session = Press::new(&manifest).plant(fan_out(&draft, branches, work, &mut Fresh::default()));
         crate::format::Checker::new(&manifest).check(&session).unwrap();
         session
     }
@@ -187,8 +205,10 @@ mod tests {
         assert_eq!(inputs, [8000, 8800, 8800, 8800]);
         let waits: Vec<_> = session.edges.iter().map(|edge| (edge.from, edge.to, edge.delay_ms)).collect();
         assert_eq!(waits, [(0, 1, 1200), (0, 2, 800), (0, 3, 1000)]);
-        // Branches share the trunk and nothing else.
-        assert!(session.requests[1..].iter().all(|request| request.prefix.shared_blocks == 125));
+        // Branches share the trunk and its answer, 8,400 tokens, and nothing else.
+        let shared: Vec<_> =
+            session.requests.iter().map(|request| (request.prefix.request, request.prefix.shared_blocks)).collect();
+        assert_eq!(shared, [(None, 0), (Some(0), 125), (Some(1), 131), (Some(2), 131)]);
         assert_eq!(session.agents.len(), 4);
     }
 
@@ -208,6 +228,6 @@ mod tests {
         assert_eq!(inputs, [8000, 8800, 8800, 9600, 9600, 10_400, 10_400]);
         let new: u64 =
             session.requests.iter().map(|request| u64::from(request.blocks(64) - request.prefix.shared_blocks)).sum();
-        assert_eq!(new, 125 + 2 * (137 - 125 + 150 - 137 + 162 - 150));
+        assert_eq!(new, 162 + 162 - 131);
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn pauses(session: &Session) -> Vec<(u64, DelayKind)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draft::{Loader, Planter};
+    use super::super::draft::{Loader, Press};
     use super::super::scale::Scale;
     use super::super::testing::{manifest, session_of};
     use super::*;
@@ -84,8 +84,8 @@ mod tests {
             Edge { to: 3, from: 1, relation: Relation::Join, delay_ms: 500, ..edge },
             Edge { to: 3, from: 2, relation: Relation::Join, delay_ms: 0, ..edge },
         ];
-        session = Planter::new(&manifest).plant(Loader::new(&manifest, Scale::ONE).load(session));
-        let linear = Planter::new(&manifest).plant(linearize(Loader::new(&manifest, Scale::ONE).load(session.clone())));
+        session = Press::new(&manifest).plant(Loader::new(&manifest, Scale::ONE).load(session));
+        let linear = Press::new(&manifest).plant(linearize(Loader::new(&manifest, Scale::ONE).load(session.clone())));
         assert_eq!(
             linear.requests.iter().map(|request| request.start_ms.unwrap()).collect::<Vec<_>>(),
             [0, 1500, 6000, 8500]

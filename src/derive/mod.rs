@@ -21,11 +21,12 @@ pub use fan_out::Work;
 pub use filter::Filter;
 pub use scale::Scale;
 
+use crate::format::tokens::Fresh;
 use crate::format::{FormatError, TraceSink, TraceSource};
 use crate::trace::manifest::Totals;
 use crate::trace::vocab::{Profile, Scope};
 use crate::trace::{Manifest, Session};
-use draft::{Draft, Fresh, Loader, Planter};
+use draft::{Draft, Loader, Press};
 
 /// What to make of a trace.
 #[derive(Clone, Debug, Default)]
@@ -101,11 +102,11 @@ pub fn derive(
     if first.as_ref().is_some_and(|first| first.iter().all(|part| *part) || !first.contains(&true)) {
         return Err(DeriveError::EmptyPart);
     }
-    let mut planters: Vec<Planter> = sinks.iter().map(|_| Planter::new(&manifest)).collect();
+    let mut presses: Vec<Press> = sinks.iter().map(|_| Press::new(&manifest)).collect();
     for (at, draft) in drafts.into_iter().enumerate() {
         let part = usize::from(first.as_ref().and_then(|first| first.get(at)) == Some(&false));
-        if let (Some(planter), Some(sink)) = (planters.get_mut(part), sinks.get_mut(part)) {
-            sink.session(&planter.plant(draft))?;
+        if let (Some(press), Some(sink)) = (presses.get_mut(part), sinks.get_mut(part)) {
+            sink.session(&press.plant(draft))?;
         }
     }
     Ok(sinks.into_iter().map(TraceSink::finish).collect::<Result<_, _>>()?)
@@ -156,9 +157,9 @@ fn reshape(draft: &mut Draft, recipe: &Recipe, fresh: &mut Fresh) {
 fn in_published_order(drafts: &mut Vec<Draft>, manifest: &Manifest) {
     let alone = Manifest { scope: Scope::Session, k: None, k_unit: None, ..manifest.clone() };
     let keyed = std::mem::take(drafts).into_iter().map(|draft| {
-        let mut planter = Planter::new(&alone);
-        let session = planter.plant(draft.clone());
-        ((session.requests.len(), session.agents.len(), planter.unique_blocks()), session, draft)
+        let mut press = Press::new(&alone);
+        let session = press.plant(draft.clone());
+        ((session.requests.len(), session.agents.len(), press.unique_blocks()), session, draft)
     });
     let mut keyed: Vec<_> = keyed.collect();
     keyed.sort_by(|one, other| one.0.cmp(&other.0).then_with(|| one.1.cmp(&other.1)));
@@ -206,11 +207,11 @@ mod tests {
     }
 
     fn many() -> Vec<Session> {
-        let mut planter = Planter::new(&plain(64));
+        let mut press = Press::new(&plain(64));
         (1..=20u32)
             .map(|length| {
                 let rows: Vec<_> = (0..length).map(|row| (row * 100 + 70, row.checked_sub(1))).collect();
-                planter.plant(Loader::new(&plain(64), Scale::ONE).load(session_of(&rows)))
+                press.plant(Loader::new(&plain(64), Scale::ONE).load(session_of(&rows)))
             })
             .collect()
     }

@@ -14,6 +14,7 @@ pub mod manifest;
 pub mod parquet;
 pub mod schemas;
 mod staging;
+pub mod tokens;
 
 use std::path::Path;
 
