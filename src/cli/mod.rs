@@ -10,9 +10,12 @@ use clap::{Parser, Subcommand};
 pub mod args;
 pub mod compare;
 mod completions;
+mod convert;
 mod derive;
 pub mod exit;
 mod guard;
+mod inspect;
+mod interrupt;
 pub mod key;
 mod keygen;
 mod man;
@@ -41,6 +44,8 @@ struct Cli {
 /// The subcommands; each has a file of its own.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Convert(args::ConvertArgs),
+    Inspect(args::InspectArgs),
     Derive(derive::DeriveArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
@@ -50,6 +55,8 @@ enum Command {
 impl Command {
     fn run(&self, globals: Globals) -> anyhow::Result<Exit> {
         match self {
+            Self::Convert(args) => convert::run(args, globals),
+            Self::Inspect(args) => inspect::run(args, globals),
             Self::Derive(args) => derive::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),

@@ -12,6 +12,8 @@ mod error;
 pub mod foreign;
 pub mod manifest;
 pub mod parquet;
+#[cfg(test)]
+pub(crate) mod sample;
 pub mod schemas;
 mod staging;
 pub mod tokens;

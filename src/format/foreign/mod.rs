@@ -10,11 +10,14 @@
 
 mod error;
 pub mod json;
+pub mod json_out;
+pub mod outgoing;
 pub mod output;
 pub mod report;
 pub mod session;
 pub mod source;
 pub mod tree;
+mod weka;
 
 use std::path::Path;
 
@@ -108,10 +111,10 @@ pub trait Exporter: Sync {
 }
 
 /// Every format that can be imported, the most telling first.
-pub const IMPORTERS: &[&dyn Importer] = &[];
+pub const IMPORTERS: &[&dyn Importer] = &[&weka::Weka];
 
 /// Every format that can be exported to.
-pub const EXPORTERS: &[&dyn Exporter] = &[];
+pub const EXPORTERS: &[&dyn Exporter] = &[&weka::Weka];
 
 /// The importer with this word.
 pub fn importer(word: &str) -> Option<&'static dyn Importer> {

@@ -104,19 +104,6 @@ impl Models {
     }
 }
 
-/// Row numbers in send order: by start, then as given. `places[old]` is the new row.
-pub fn send_order(starts: &[Option<u64>]) -> (Vec<usize>, Vec<u32>) {
-    let mut order: Vec<usize> = (0..starts.len()).collect();
-    order.sort_by_key(|row| starts.get(*row).copied().flatten());
-    let mut places = vec![0; order.len()];
-    for (place, row) in order.iter().enumerate() {
-        if let Some(slot) = places.get_mut(*row) {
-            *slot = u32::try_from(place).unwrap_or(u32::MAX);
-        }
-    }
-    (order, places)
-}
-
 /// Puts edges in their order.
 pub fn sort_edges(edges: &mut [Edge]) {
     edges.sort_by_key(|edge| (edge.to, edge.from, edge.relation));
@@ -150,11 +137,5 @@ mod tests {
         assert_eq!(models.number("ours"), (Model::other(0), true));
         assert_eq!(models.number("other-7"), (Model::other(1), true));
         assert_eq!(models.number("ours"), (Model::other(0), true));
-    }
-
-    #[test]
-    fn rows_are_sent_by_time_and_as_given_where_it_is_the_same() {
-        let (order, places) = send_order(&[Some(5), Some(0), Some(5), Some(1)]);
-        assert_eq!((order, places), (vec![1, 3, 0, 2], vec![2, 0, 3, 1]));
     }
 }

@@ -141,6 +141,11 @@ impl TreeFromIds {
         Self::default()
     }
 
+    /// Distinct blocks so far.
+    pub fn unique_blocks(&self) -> u64 {
+        self.tree.unique_blocks()
+    }
+
     /// Forgets every list, but goes on numbering: for the next session, where ids are local to one.
     pub fn begin_session(&mut self) {
         self.segments = vec![Segment::default()];
