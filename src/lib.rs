@@ -29,8 +29,8 @@
 //! | `analyze` | what a trace looks like, and how two differ | trace |
 //! | `cli` | the program | all |
 //!
-//! The text-free side (`trace`, `format`, `derive`, `analyze`) never imports the text side. `tests/suite/architecture.rs` fails where a module uses
-//! another one than these.
+//! The text-free side (`trace`, `format`, `derive`, `analyze`) never imports the text side. `tests/suite/architecture.rs` fails
+//! where a module uses another one than these.
 //!
 //! # The prefix tree is the trace
 //!

@@ -1,16 +1,9 @@
-<<<<<<< HEAD
-//! What a trace looks like, and how two traces differ.
-//!
-//! Invariant: pure: it reads sessions and gives numbers, and neither prints nor opens anything.
-
-mod columns;
-pub mod compare;
-=======
-//! What a trace looks like: pure functions of sessions.
+//! What a trace looks like, and how two traces differ: pure functions of sessions.
 //!
 //! Invariant: no I/O and no text; what is counted is exact.
 
+mod columns;
+pub mod compare;
 mod overview;
 
 pub use overview::{Overview, Quantiles};
->>>>>>> weka
