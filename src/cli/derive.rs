@@ -78,6 +78,7 @@ pub(super) struct DeriveArgs {
 pub(super) fn run(args: &DeriveArgs, globals: Globals) -> anyhow::Result<Exit> {
     let shown = args.trace.display();
     let source = open(&args.trace).with_context(|| format!("could not open {shown}"))?;
+    let made = args.split.is_some() && !args.output.exists();
     let parts = if args.split.is_some() {
         fs::create_dir_all(&args.output).with_context(|| format!("could not make {}", args.output.display()))?;
         ["train", "test"].map(|part| args.output.join(part)).to_vec()
@@ -99,7 +100,13 @@ pub(super) fn run(args: &DeriveArgs, globals: Globals) -> anyhow::Result<Exit> {
         fan_out: args.fan_out.map(|branches| (branches, args.work)),
         split: args.split,
     };
-    let manifests = derive(source, &recipe, sinks).with_context(|| format!("nothing was derived from {shown}"))?;
+    let manifests = derive(source, &recipe, sinks).inspect_err(|_| {
+        // The folder around the parts goes too, if it is new; where something is in it, it stays.
+        if made {
+            fs::remove_dir(&args.output).ok();
+        }
+    });
+    let manifests = manifests.with_context(|| format!("nothing was derived from {shown}"))?;
     let mut stdout = Stdout::new();
     if globals.json {
         let traces: Vec<_> = parts

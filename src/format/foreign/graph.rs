@@ -68,8 +68,8 @@ pub(super) fn agents(requests: &mut [Request], edges: &[Edge]) -> Vec<Agent> {
     }
     for number in 1..agents.len() {
         let Some(&(first, last)) = ends.get(number) else { break };
-        let spawn = edges.iter().filter(|edge| edge.to == first && edge.relation == Relation::Spawn).last();
-        let join = edges.iter().filter(|edge| edge.from == last && edge.relation == Relation::Join).last();
+        let spawn = edges.iter().rfind(|edge| edge.to == first && edge.relation == Relation::Spawn);
+        let join = edges.iter().rfind(|edge| edge.from == last && edge.relation == Relation::Join);
         let parent =
             spawn.and_then(|spawn| requests.get(usize::try_from(spawn.from).ok()?)).map_or(0, |from| from.agent);
         let depth = usize::try_from(parent).ok().and_then(|parent| agents.get(parent)).map_or(0, |parent| parent.depth);

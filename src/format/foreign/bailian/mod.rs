@@ -144,7 +144,7 @@ impl Chat {
         if ids.as_ref().is_some_and(|ids| ![input / block_size, input.div_ceil(block_size)].contains(&ids.len())) {
             return Err(RowError::new("hash_ids", RowFault::Disagrees));
         }
-        report.inferred.add(Inferred::Blocks, if ids.is_none() { 1 } else { 0 });
+        report.inferred.note(Inferred::Blocks, ids.is_none());
         let (time, exact) = row.get("timestamp", seconds)?;
         report.lost.note(Loss::Precision, !exact);
         let mut request = request(input, row.maybe("output_length", whole)?);

@@ -33,7 +33,7 @@ pub(super) fn export(
     options: &ExportOptions,
 ) -> Result<ExportReport, ForeignError> {
     let manifest = trace.manifest().clone();
-    let usual = if manifest.block_size % BLOCK == 0 { BLOCK } else { manifest.block_size };
+    let usual = if manifest.block_size.is_multiple_of(BLOCK) { BLOCK } else { manifest.block_size };
     let block_size = options.block_size.unwrap_or(usual);
     if block_size == 0 {
         return Err(ForeignError::Unfit("a block has at least one token"));
@@ -43,7 +43,7 @@ pub(super) fn export(
     let (mut speller, mut planter) = (Speller::default(), Planter::new(block_size, true));
     let mut ids = Renumber::from(0);
     let mut rows: Vec<Row> = Vec::new();
-    while let Some(session) = trace.next() {
+    for session in &mut *trace {
         let session = session?;
         if manifest.scope == Scope::Session {
             speller.begin_session();

@@ -14,7 +14,7 @@ use crate::format::foreign::{
 use crate::trace::vocab::{
     Anomaly, DelayKind, Evidence, Harness, Inferred, Loss, Relation, Scope, Stop, ToolClass, Trigger, Vocabulary,
 };
-use crate::trace::{Agent, Edge, Request, Session, ToolCall};
+use crate::trace::{Edge, Request, Session, ToolCall};
 
 /// A request that ended.
 struct End {

@@ -32,7 +32,7 @@ pub(super) fn export(
     let mut blocks = Blocks::new(manifest.scope, manifest.block_size);
     let mut ids = Renumber::from(0);
     let mut first = 0;
-    while let Some(session) = trace.next() {
+    for session in &mut *trace {
         let session = session?;
         let lists = blocks.session(&session)?;
         let mut edges = session.edges.iter().peekable();

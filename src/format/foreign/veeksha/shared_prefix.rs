@@ -100,7 +100,7 @@ pub(super) fn export(
     let mut report = ExportReport::default();
     let (mut speller, mut planter) = (Speller::default(), Planter::new(block_size, true));
     let mut ids = Renumber::from(1);
-    while let Some(session) = trace.next() {
+    for session in &mut *trace {
         let session = session?;
         if manifest.scope == Scope::Session {
             speller.begin_session();

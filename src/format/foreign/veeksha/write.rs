@@ -30,7 +30,7 @@ pub(super) fn export(
     }
     let mut report = ExportReport::default();
     let mut speller = Speller::default();
-    while let Some(session) = trace.next() {
+    for session in &mut *trace {
         let session = session?;
         if manifest.scope == Scope::Session {
             speller.begin_session();
@@ -76,7 +76,9 @@ fn line(
     context.number_member("node_id", number(row));
     context.key("parent_nodes");
     context.open(b'[');
-    parents.iter().for_each(|parent| context.number(number(*parent)));
+    for &parent in &parents {
+        context.number(number(parent));
+    }
     context.close(b']');
     context.number_member("history_parent", history.and_then(number));
     context.seconds_member("wait_after_ready", wait);
