@@ -11,7 +11,9 @@ pub mod args;
 mod completions;
 mod convert;
 pub mod exit;
+mod export;
 mod guard;
+mod import;
 mod inspect;
 mod interrupt;
 pub mod key;
@@ -44,6 +46,8 @@ struct Cli {
 enum Command {
     Convert(args::ConvertArgs),
     Inspect(args::InspectArgs),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -54,6 +58,8 @@ impl Command {
         match self {
             Self::Convert(args) => convert::run(args, globals),
             Self::Inspect(args) => inspect::run(args, globals),
+            Self::Import(args) => import::run(args, globals),
+            Self::Export(args) => export::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),

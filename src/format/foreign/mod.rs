@@ -9,8 +9,10 @@
 //! makes sessions of rows, [`output`] writes files that appear whole or not at all.
 
 mod error;
+mod flat;
 pub mod json;
 pub mod json_out;
+mod mooncake;
 pub mod outgoing;
 pub mod output;
 pub mod report;
@@ -111,10 +113,10 @@ pub trait Exporter: Sync {
 }
 
 /// Every format that can be imported, the most telling first.
-pub const IMPORTERS: &[&dyn Importer] = &[&weka::Weka];
+pub const IMPORTERS: &[&dyn Importer] = &[&weka::Weka, &mooncake::Mooncake, &flat::Flat];
 
 /// Every format that can be exported to.
-pub const EXPORTERS: &[&dyn Exporter] = &[&weka::Weka];
+pub const EXPORTERS: &[&dyn Exporter] = &[&weka::Weka, &mooncake::Mooncake, &flat::Flat];
 
 /// The importer with this word.
 pub fn importer(word: &str) -> Option<&'static dyn Importer> {
