@@ -154,7 +154,7 @@ impl From<OsString> for TokenizerSource {
 }
 
 /// Parses the words of `members`, a part of a vocabulary or all of it.
-fn words<V: Vocabulary + Send + Sync>(members: &'static [V]) -> impl TypedValueParser<Value = V> {
+pub(super) fn words<V: Vocabulary + Send + Sync>(members: &'static [V]) -> impl TypedValueParser<Value = V> {
     PossibleValuesParser::new(members.iter().map(|member| member.word()))
         .try_map(|word| V::parse(&word).ok_or("a word outside the vocabulary"))
 }

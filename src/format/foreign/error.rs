@@ -107,6 +107,9 @@ pub enum ForeignError {
     /// Files of two formats, or of two block sizes or scopes.
     #[error("file {}: not of the same kind as the files before it", u64::from(*.0) + 1)]
     Mixed(u32),
+    /// Not readable as Parquet at all.
+    #[error("file {}: not readable as Parquet", u64::from(*.0) + 1)]
+    Damaged(u32),
     /// A row breaks a rule.
     #[error("file {}, row {row}, {error}", u64::from(*file) + 1)]
     Row {

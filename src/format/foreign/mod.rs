@@ -12,11 +12,13 @@ mod bailian;
 mod csv;
 mod dynamo;
 mod error;
+mod flat;
 mod graph;
 pub mod json;
 pub mod json_out;
 mod litellm;
 mod losses;
+mod mooncake;
 pub mod outgoing;
 pub mod output;
 pub mod report;
@@ -130,11 +132,20 @@ pub const IMPORTERS: &[&dyn Importer] = &[
     &veeksha::Veeksha,
     &bailian::Bailian,
     &servegen::ServeGen,
+    &mooncake::Mooncake,
+    &flat::Flat,
 ];
 
 /// Every format that can be exported to.
-pub const EXPORTERS: &[&dyn Exporter] =
-    &[&weka::Weka, &dynamo::Dynamo, &veeksha::SharedPrefix, &veeksha::Veeksha, &bailian::Bailian];
+pub const EXPORTERS: &[&dyn Exporter] = &[
+    &weka::Weka,
+    &dynamo::Dynamo,
+    &veeksha::SharedPrefix,
+    &veeksha::Veeksha,
+    &bailian::Bailian,
+    &mooncake::Mooncake,
+    &flat::Flat,
+];
 
 /// The importer with this word.
 pub fn importer(word: &str) -> Option<&'static dyn Importer> {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::error::ForeignError;
 use crate::format::FormatError;
 use crate::trace::vocab::{Scope, Trigger};
 use crate::trace::{PrefixTree, Session};
@@ -103,6 +104,27 @@ impl Renumber {
         }
         (to, new)
     }
+}
+
+/// How many blocks of a trace make one of the wanted size.
+///
+/// # Errors
+/// If it is not a multiple.
+pub fn factor(block_size: u32, wanted: u32) -> Result<u32, ForeignError> {
+    match wanted.checked_div(block_size) {
+        Some(factor) if factor > 0 && factor * block_size == wanted => Ok(factor),
+        _ => Err(ForeignError::Unfit("the block size must be a multiple of the trace's")),
+    }
+}
+
+/// A list of ids in blocks `factor` times as long: each is known by the last of those that make it up.
+pub fn reblock(runs: &[(u64, u32)], factor: u32) -> Vec<(u64, u32)> {
+    if factor == 1 {
+        return runs.to_vec();
+    }
+    let step = usize::try_from(factor).unwrap_or(usize::MAX);
+    let ids = runs.iter().flat_map(|&(first, count)| (0..u64::from(count)).map(move |at| first + at));
+    ids.skip(step - 1).step_by(step).map(|id| (id, 1)).collect()
 }
 
 /// Send times in milliseconds since the session's first request; worked out from edges and durations where a trace has none, and

@@ -23,7 +23,7 @@ use crate::trace::vocab::{Anomaly, Loss, Scope, SourceFormat};
 
 /// The format, both ways.
 #[derive(Clone, Copy, Debug)]
-pub struct Weka;
+pub(crate) struct Weka;
 
 impl Importer for Weka {
     fn format(&self) -> SourceFormat {

@@ -44,7 +44,7 @@ pub(super) fn export(
     let mut numbers = std::collections::BTreeSet::new();
     let mut json = Json::default();
     let mut row = 0;
-    while let Some(session) = trace.next() {
+    for session in &mut *trace {
         let session = session?;
         row += 1;
         let lists = blocks.session(&session)?;
@@ -72,13 +72,12 @@ pub(super) fn export(
                 "several sessions don't fit in one .json file; name a folder or a .jsonl file",
             ));
         }
-        match &mut file {
-            Some(file) => file.write_all(json.as_bytes()).map_err(|error| refused(&error))?,
-            None => {
-                let mut file = output.create(&format!("trace_{number:04}.json"))?;
-                file.write_all(json.as_bytes()).map_err(|error| refused(&error))?;
-                finish(file)?;
-            }
+        if let Some(file) = &mut file {
+            file.write_all(json.as_bytes()).map_err(|error| refused(&error))?;
+        } else {
+            let mut file = output.create(&format!("trace_{number:04}.json"))?;
+            file.write_all(json.as_bytes()).map_err(|error| refused(&error))?;
+            finish(file)?;
         }
     }
     if report.sessions == 0 {
@@ -136,7 +135,7 @@ impl Writer<'_> {
         if self.dialect == Dialect::AgentX {
             models.extend(self.chosen.rows().filter_map(|row| self.request(row)).map(|request| request.model));
         }
-        self.models(models);
+        self.models(&models);
         self.json.number_member("block_size", u64::from(block_size));
         self.json.word_member("hash_id_scope", "local");
         self.part_tokens(&main);
@@ -234,8 +233,9 @@ impl Writer<'_> {
             self.entry(*row, if self.dialect == Dialect::Tester { marker.start } else { 0 });
         }
         self.json.close(b']');
-        let models = rows.iter().filter_map(|row| self.request(*row)).map(|request| request.model).collect();
-        self.models(models);
+        let models: Vec<Model> =
+            rows.iter().filter_map(|row| self.request(*row)).map(|request| request.model).collect();
+        self.models(&models);
         self.part_tokens(&rows);
         self.json.close(b'}');
     }
@@ -291,11 +291,13 @@ impl Writer<'_> {
         Some(ready.saturating_sub(time(turn.from, Trigger::Completion)?))
     }
 
-    fn models(&mut self, models: Vec<Model>) {
+    fn models(&mut self, models: &[Model]) {
         let names: std::collections::BTreeSet<String> = models.iter().map(ToString::to_string).collect();
         self.json.key("models");
         self.json.open(b'[');
-        names.iter().for_each(|name| self.json.word(name));
+        for name in &names {
+            self.json.word(name);
+        }
         self.json.close(b']');
     }
 
