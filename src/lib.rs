@@ -25,10 +25,12 @@
 //! | `capture` | raw logs, one file a log format | wire |
 //! | `anonymize` | from exchanges to sessions | trace, wire, tokenize, capture |
 //! | `format` | trace files | trace |
+//! | `derive` | new workloads from a trace | trace, format |
+//! | `analyze` | what a trace looks like, and how two differ | trace |
 //! | `cli` | the program | all |
 //!
-//! The text-free side (`trace`, `format`) never imports the text side. `tests/suite/architecture.rs` fails where a module uses
-//! another one than these.
+//! The text-free side (`trace`, `format`, `derive`, `analyze`) never imports the text side. `tests/suite/architecture.rs` fails
+//! where a module uses another one than these.
 //!
 //! # The prefix tree is the trace
 //!
@@ -61,6 +63,7 @@ pub mod analyze;
 pub mod anonymize;
 pub mod capture;
 pub mod cli;
+pub mod derive;
 pub mod format;
 pub mod tokenize;
 pub mod trace;

@@ -125,7 +125,8 @@ pub enum LogFormat {
 
 impl LogFormat {
     fn words() -> impl Iterator<Item = &'static str> {
-        std::iter::once("auto").chain(SourceFormat::ALL.iter().map(|format| format.word()))
+        let logs = SourceFormat::ALL.iter().filter(|format| format.is_log());
+        std::iter::once("auto").chain(logs.map(|format| format.word()))
     }
 }
 
@@ -157,7 +158,7 @@ impl From<OsString> for TokenizerSource {
 }
 
 /// Parses the words of `members`, a part of a vocabulary or all of it.
-fn words<V: Vocabulary + Send + Sync>(members: &'static [V]) -> impl TypedValueParser<Value = V> {
+pub(super) fn words<V: Vocabulary + Send + Sync>(members: &'static [V]) -> impl TypedValueParser<Value = V> {
     PossibleValuesParser::new(members.iter().map(|member| member.word()))
         .try_map(|word| V::parse(&word).ok_or("a word outside the vocabulary"))
 }

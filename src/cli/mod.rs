@@ -8,10 +8,14 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod args;
+pub mod compare;
 mod completions;
 mod convert;
+mod derive;
 pub mod exit;
+mod export;
 mod guard;
+mod import;
 mod inspect;
 mod interrupt;
 pub mod key;
@@ -44,6 +48,9 @@ struct Cli {
 enum Command {
     Convert(args::ConvertArgs),
     Inspect(args::InspectArgs),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
+    Derive(derive::DeriveArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -54,6 +61,9 @@ impl Command {
         match self {
             Self::Convert(args) => convert::run(args, globals),
             Self::Inspect(args) => inspect::run(args, globals),
+            Self::Import(args) => import::run(args, globals),
+            Self::Export(args) => export::run(args, globals),
+            Self::Derive(args) => derive::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),

@@ -5,4 +5,8 @@ mod architecture;
 #[cfg(test)]
 mod cli;
 mod convert;
+#[cfg(test)]
+mod derive;
+#[cfg(test)]
+mod otherformats;
 mod schemas;
