@@ -62,6 +62,7 @@ pub mod anonymize;
 pub mod capture;
 pub mod cli;
 pub mod format;
+pub mod replay;
 pub mod tokenize;
 pub mod trace;
 pub mod wire;
