@@ -25,6 +25,7 @@
 //! | `capture` | raw logs, one file a log format | wire |
 //! | `anonymize` | from exchanges to sessions | trace, wire, tokenize, capture |
 //! | `format` | trace files | trace |
+//! | `replay` | from sessions to prompts and requests | trace, wire, tokenize, metrics |
 //! | `cli` | the program | all |
 //!
 //! The text-free side (`trace`, `format`) never imports the text side. `tests/suite/architecture.rs` fails where a module uses
@@ -62,6 +63,7 @@ pub mod anonymize;
 pub mod capture;
 pub mod cli;
 pub mod format;
+pub mod metrics;
 pub mod replay;
 pub mod tokenize;
 pub mod trace;

@@ -9,7 +9,7 @@
 
 mod pacing;
 #[cfg(test)]
-mod reference;
+pub(super) mod reference;
 mod tree;
 
 use std::cmp::Reverse;

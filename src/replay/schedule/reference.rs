@@ -47,7 +47,7 @@ fn session(requests: Vec<Request>, edges: Vec<Edge>) -> Session {
 }
 
 /// A spawn, a join, a pause and a background agent: rows 0 main, 1 and 2 children, 3 background, 4 main.
-fn family() -> Session {
+pub(in crate::replay) fn family() -> Session {
     let rows = [(0, 0, 100), (1, 150, 50), (2, 150, 90), (3, 160, 900), (0, 300, 100)];
     let rows = rows.map(|(agent, start, took)| request(agent, RequestKind::Turn, start, took));
     let done = Trigger::Completion;
@@ -61,7 +61,7 @@ fn family() -> Session {
     session(rows.to_vec(), edges)
 }
 
-const fn ms(milliseconds: u64) -> Duration {
+pub(in crate::replay) const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
@@ -346,7 +346,7 @@ fn sessions() -> impl Strategy<Value = Vec<Session>> {
             for (at, (kind, gap, took, waits)) in rows.into_iter().enumerate() {
                 start += if at == 0 { 0 } else { gap };
                 requests.push(request(0, kind, start, took));
-                let mut froms = std::collections::BTreeMap::new();
+                let mut froms = BTreeMap::new();
                 for (from, done, delay, retry) in waits.into_iter().filter(|_| at > 0) {
                     froms.insert(from.index(at) as u32, (done, delay, retry));
                 }
