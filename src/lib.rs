@@ -65,6 +65,7 @@ pub mod cli;
 pub mod format;
 pub mod metrics;
 pub mod replay;
+pub mod report;
 pub mod tokenize;
 pub mod trace;
 pub mod wire;

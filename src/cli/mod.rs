@@ -19,6 +19,7 @@ mod keygen;
 mod man;
 pub mod output;
 pub mod progress;
+pub mod replay;
 
 use args::Globals;
 use exit::Exit;
@@ -44,6 +45,7 @@ struct Cli {
 enum Command {
     Convert(args::ConvertArgs),
     Inspect(args::InspectArgs),
+    Replay(replay::args::ReplayArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -54,6 +56,7 @@ impl Command {
         match self {
             Self::Convert(args) => convert::run(args, globals),
             Self::Inspect(args) => inspect::run(args, globals),
+            Self::Replay(args) => replay::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),

@@ -103,7 +103,8 @@ impl Collector {
     }
 
     fn tokens(&mut self, record: &RequestRecord) {
-        let Cache { planned_tokens, sent_tokens, reported_tokens, prompt_tokens, requests_reporting, .. } = &mut self.cache;
+        let Cache { planned_tokens, sent_tokens, reported_tokens, prompt_tokens, requests_reporting, .. } =
+            &mut self.cache;
         *planned_tokens += u64::from(record.planned_cached.unwrap_or(0));
         *sent_tokens += u64::from(record.sent_tokens.unwrap_or(0));
         if let (Some(cached), Some(prompt)) = (record.cached_tokens, record.prompt_tokens) {
@@ -162,7 +163,12 @@ impl Collector {
             version: 1,
             partial,
             elapsed_us,
-            sessions: Sessions { succeeded, failed, unfinished: begun - succeeded - failed, per_second: rate(succeeded, elapsed_us) },
+            sessions: Sessions {
+                succeeded,
+                failed,
+                unfinished: begun - succeeded - failed,
+                per_second: rate(succeeded, elapsed_us),
+            },
             requests: Requests {
                 counted: self.counted,
                 succeeded: count(Ending::Ok) + count(Ending::Cancelled),
@@ -239,7 +245,11 @@ fn share(part: u128, whole: u128) -> Option<f64> {
     (whole > 0).then(|| float(part) / float(whole))
 }
 
-#[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "a figure for people; counts stay far below 2^53")]
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    reason = "a figure for people; counts stay far below 2^53"
+)]
 fn float(count: u128) -> f64 {
     count as f64
 }

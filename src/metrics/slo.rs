@@ -67,7 +67,8 @@ impl FromStr for Slo {
         let (name, limit) = text.split_once('=').ok_or(Syntax::Slo)?;
         let (metric, percentile) = name.trim().rsplit_once("_p").ok_or(Syntax::Slo)?;
         let metric = Metric::ALL.into_iter().find(|known| known.word() == metric).ok_or(Syntax::Slo)?;
-        let percentile = percentile.parse().ok().filter(|percentile| (1..=100).contains(percentile)).ok_or(Syntax::Slo)?;
+        let percentile =
+            percentile.parse().ok().filter(|percentile| (1..=100).contains(percentile)).ok_or(Syntax::Slo)?;
         Ok(Self { metric, percentile, at_most: time(limit).map_err(|_| Syntax::Slo)? })
     }
 }
@@ -132,7 +133,12 @@ impl Price {
         let mut price = Self::default();
         for item in items {
             let (name, value) = item.split_once('=').ok_or(Syntax::Price)?;
-            let value: f64 = value.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or(Syntax::Price)?;
+            let value: f64 = value
+                .trim()
+                .parse()
+                .ok()
+                .filter(|value: &f64| value.is_finite() && *value >= 0.0)
+                .ok_or(Syntax::Price)?;
             match name.trim() {
                 "input" => price.input = value,
                 "cached" => price.cached = value,
@@ -160,6 +166,8 @@ mod tests {
         }
         let price = Price::parse(["input=3", "output=15", "cached=0.3"]).unwrap();
         assert_eq!(price, Price { input: 3.0, cached: 0.3, output: 15.0, hour: 0.0 });
-        assert!(Price::parse(["input"]).is_err() && Price::parse(["input=-1"]).is_err() && Price::parse(["x=1"]).is_err());
+        assert!(
+            Price::parse(["input"]).is_err() && Price::parse(["input=-1"]).is_err() && Price::parse(["x=1"]).is_err()
+        );
     }
 }

@@ -57,7 +57,8 @@ impl Forecast {
         let (mut now, mut idle_since) = (Duration::ZERO, Duration::ZERO);
         let mut seen = vec![false; sessions.len()];
         loop {
-            while let Some(Reverse((end, id))) = flying.pop_if(|Reverse((end, _))| *end <= now) {
+            while let Some(&Reverse((end, id))) = flying.peek().filter(|Reverse((end, _))| *end <= now) {
+                flying.pop();
                 schedule.complete(id, end, Outcome::Fine);
                 forecast.ended.push(end);
                 idle_since = end;
@@ -80,7 +81,9 @@ impl Forecast {
                     forecast.peak = forecast.peak.max(flying.len());
                 }
                 Next::Skip(..) => {}
-                Next::At(at) => now = next.into_iter().chain(until.filter(|until| *until > now)).fold(at, Duration::min),
+                Next::At(at) => {
+                    now = next.into_iter().chain(until.filter(|until| *until > now)).fold(at, Duration::min)
+                }
                 Next::Wait => now = next.unwrap_or(now),
                 Next::Done => break,
             }

@@ -17,6 +17,7 @@ pub mod identity;
 pub mod preflight;
 pub mod prompt;
 pub mod schedule;
+pub mod source;
 pub mod transport;
 
 use prompt::{Prompt, PromptError};

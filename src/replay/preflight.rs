@@ -88,7 +88,10 @@ impl Preflight {
         say(self.lists_model.is_none(), "there is no list of models to check the model's name against");
         say(!self.streams, "answers do not come in events: there is no time to first token and between tokens");
         say(!self.counts_tokens, "tokens are not counted: prompt lengths and time between tokens cannot be checked");
-        say(!self.reports_cached, "cached tokens are not reported: the hit ratio can only be planned or counted by the server");
+        say(
+            !self.reports_cached,
+            "cached tokens are not reported: the hit ratio can only be planned or counted by the server",
+        );
         say(wants_exact && self.refuses_fields, "fields that force answer lengths are refused and left out");
         say(
             wants_exact && !self.refuses_fields && self.forces_length == Some(false),

@@ -219,7 +219,10 @@ fn what_cannot_be_met_is_said() {
     let refused = |source: &str| synthesizer(template(source), 64, Form::Chat).err();
     let numbered = MARKED.replace("{{ m.role }}", "{{ loop.length }} {{ m.role }}");
     assert_eq!(refused(&numbered), Some(PromptError::Template(TemplateError::Rewrites)));
-    assert_eq!(refused(&MARKED.replace("m.content", "m.content|upper")), Some(PromptError::Template(TemplateError::Changes)));
+    assert_eq!(
+        refused(&MARKED.replace("m.content", "m.content|upper")),
+        Some(PromptError::Template(TemplateError::Changes))
+    );
     let strict = "{{ raise_exception('no') }}";
     assert_eq!(refused(strict), Some(PromptError::Template(TemplateError::Refuses)));
     let thinking = synthesizer(template(THINKING), 64, Form::Chat).unwrap();
@@ -247,7 +250,8 @@ fn a_request_without_room_for_the_template_is_named_and_as_long_as_it_must_be() 
 
 #[test]
 fn real_answers_take_the_place_of_made_up_ones_and_lengths_stay() {
-    for (layout, form) in [(template(MARKED), Form::Chat), (template(THINKING), Form::Chat), (neutral(), Form::Tokens)] {
+    for (layout, form) in [(template(MARKED), Form::Chat), (template(THINKING), Form::Chat), (neutral(), Form::Tokens)]
+    {
         let mut grower = Grower::new(64);
         grower.push(None, 0, 1000, 100, false);
         grower.push(Some(0), u32::MAX, 1500, 50, true);
@@ -363,14 +367,13 @@ fn public_traces_are_met_exactly() {
         let (tokenizer, layout, _) = load(&spec).unwrap();
         let loaded = clock.elapsed();
         let clock = std::time::Instant::now();
-        let mut synthesizer =
-            match PromptSynthesizer::new(&tokenizer, layout, Setup { form, ..Setup::new(64) }) {
-                Ok(synthesizer) => synthesizer,
-                Err(error) => {
-                    println!("{name}: {error}");
-                    continue;
-                }
-            };
+        let mut synthesizer = match PromptSynthesizer::new(&tokenizer, layout, Setup { form, ..Setup::new(64) }) {
+            Ok(synthesizer) => synthesizer,
+            Err(error) => {
+                println!("{name}: {error}");
+                continue;
+            }
+        };
         let found = clock.elapsed();
         let clock = std::time::Instant::now();
         let (mut base, mut tokens, mut requests) = (TreeBase::default(), 0, 0u64);
@@ -394,10 +397,22 @@ fn public_traces_are_met_exactly() {
         let report = verified(&mut synthesizer, &sessions);
         println!(
             "  head {} open {} turn {} end {} forgotten {} echo {:?} keeps thinking {}",
-            wrapping.head.len(), wrapping.open.len(), wrapping.turn.len(), wrapping.end.len(), wrapping.forgotten, wrapping.echo, wrapping.keeps_thinking
+            wrapping.head.len(),
+            wrapping.open.len(),
+            wrapping.turn.len(),
+            wrapping.end.len(),
+            wrapping.forgotten,
+            wrapping.echo,
+            wrapping.keeps_thinking
         );
         let named = std::mem::take(&mut { report.named.clone() });
-        println!("  verified in {:?}: {:?}\n  first named {:?}, peak {} MB", clock.elapsed(), VerifyReport { named: Vec::new(), ..report.clone() }, &named[..named.len().min(5)], peak_mb());
+        println!(
+            "  verified in {:?}: {:?}\n  first named {:?}, peak {} MB",
+            clock.elapsed(),
+            VerifyReport { named: Vec::new(), ..report.clone() },
+            &named[..named.len().min(5)],
+            peak_mb()
+        );
         assert!(report.is_exact(), "{name}");
     }
 }

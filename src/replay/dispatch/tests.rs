@@ -25,7 +25,7 @@ impl PromptSource for Named {
     fn prompt(&self, session: u32, request: u32) -> Result<Prompt, PromptError> {
         assert!(request < 100, "a bug on purpose");
         let form = PromptForm::Text(format!("{session} {request}"));
-        Ok(Prompt { form, tokens: 100, planned_shared: 64, shortfall: None })
+        Ok(Prompt { form, tokens: 100, planned_shared: 64, corrected: 0, shortfall: None })
     }
 }
 

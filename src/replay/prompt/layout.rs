@@ -310,8 +310,7 @@ impl Planner<'_> {
                 }
             }
             planned.sent = sent;
-            planned.shortfall =
-                sent.map(|_| Shortfall { needs, has, asked_blocks: shared, shared_blocks: blocks });
+            planned.shortfall = sent.map(|_| Shortfall { needs, has, asked_blocks: shared, shared_blocks: blocks });
         }
         self.tree.requests.push(planned);
         self.tree.prefixes.push(row.prefix.request);
@@ -371,9 +370,8 @@ impl Planner<'_> {
         let Some(at) = length.checked_sub(lengths.end).filter(|_| length >= first) else { return Err((first, length)) };
         // What the template forgets of an end can't be in a block that others share.
         let size = tree.block_size;
-        let forgets = |end: u32| {
-            lengths.forgotten > 0 && shared.min(end / size * size) > end.saturating_sub(lengths.forgotten)
-        };
+        let forgets =
+            |end: u32| lengths.forgotten > 0 && shared.min(end / size * size) > end.saturating_sub(lengths.forgotten);
         if forgets(length) {
             return Err((shared + lengths.forgotten, length));
         }

@@ -164,12 +164,12 @@ impl<'a> Verifier<'a> {
                 worse(&mut report.worst_prefix, blocks.abs_diff(row.prefix.shared_blocks), request);
             }
             let whole = row.prefix.request.filter(|_| row.prefix.extends).and_then(|prefix| scope.kept.get(prefix));
-            let exact = whole.map_or(row.prefix.shared_blocks * size, |whole| {
-                u32::try_from(whole.len()).unwrap_or(u32::MAX)
-            });
+            let exact =
+                whole.map_or(row.prefix.shared_blocks * size, |whole| u32::try_from(whole.len()).unwrap_or(u32::MAX));
             report.prefix_to_the_token += u64::from(row.prefix.request.is_none() || shared == exact);
             report.planned_exact += u64::from(shared == prompt.planned_shared);
-            report.blocks_exact += u64::from(scope.ids.agree(&tokens, size, report.head_tokens, &self.blocks.block_runs(request)));
+            report.blocks_exact +=
+                u64::from(scope.ids.agree(&tokens, size, report.head_tokens, &self.blocks.block_runs(request)));
         }
         if row.prefix.request.is_none() {
             report.roots += 1;

@@ -25,7 +25,9 @@ pub(super) struct Word {
 
 /// The tokenizer has too few words that stay one token wherever they stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the tokenizer has {found} stable words of lower-case letters; {NEEDED} are needed to write prompts of exact length")]
+#[error(
+    "the tokenizer has {found} stable words of lower-case letters; {NEEDED} are needed to write prompts of exact length"
+)]
 pub struct VocabularyError {
     /// How many it has.
     pub found: usize,
