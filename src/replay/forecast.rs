@@ -153,8 +153,8 @@ mod tests {
         let forecast = Forecast::new(&sessions, Pacing::default(), None).unwrap();
         assert_eq!(forecast.left(0, ms(0)), ms(1060));
         assert_eq!(forecast.left(0, ms(60)), ms(1000));
-        assert_eq!(forecast.left(2, ms(240)), ms(820));
-        assert!(forecast.left(2, ms(480)) > ms(1200));
+        assert_eq!(forecast.left(3, ms(240)), ms(820));
+        assert!(forecast.left(3, ms(480)) > ms(1200));
         assert_eq!(forecast.left(5, ms(5000)), ms(0));
     }
 }

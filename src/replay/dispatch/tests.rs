@@ -182,7 +182,9 @@ async fn every_fault_is_a_record_and_nothing_hangs() {
     assert_eq!(stopping.len(), 40);
     for (rows, ending) in stopping.chunks(5).zip(expected) {
         assert_eq!(rows[0].ending, ending);
-        assert!(rows[1..].iter().all(|row| row.ending == Ending::SessionFailed));
+        // What does not wait for it may have gone out before.
+        let unsent = |row: &RequestRecord| row.ending == Ending::SessionFailed;
+        assert!(rows[1..].iter().all(|row| unsent(row) || (row.request == 3 && ending == Ending::RateLimited)));
     }
     let pacing = Pacing { on_error: OnError::Continue, ..Pacing::default() };
     let going_on = replay(vec![family(); 8], pacing, script, None, &[]).await;
