@@ -62,6 +62,8 @@ pub mod anonymize;
 pub mod capture;
 pub mod cli;
 pub mod format;
+pub mod metrics;
+pub mod mock;
 pub mod tokenize;
 pub mod trace;
 pub mod wire;

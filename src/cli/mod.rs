@@ -17,6 +17,7 @@ mod interrupt;
 pub mod key;
 mod keygen;
 mod man;
+mod mock;
 pub mod output;
 pub mod progress;
 
@@ -44,6 +45,7 @@ struct Cli {
 enum Command {
     Convert(args::ConvertArgs),
     Inspect(args::InspectArgs),
+    Mock(mock::MockArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -54,6 +56,7 @@ impl Command {
         match self {
             Self::Convert(args) => convert::run(args, globals),
             Self::Inspect(args) => inspect::run(args, globals),
+            Self::Mock(args) => mock::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),

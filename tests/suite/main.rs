@@ -5,4 +5,5 @@ mod architecture;
 #[cfg(test)]
 mod cli;
 mod convert;
+mod mock;
 mod schemas;
