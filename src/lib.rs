@@ -25,6 +25,10 @@
 //! | `capture` | raw logs, one file a log format | wire |
 //! | `anonymize` | from exchanges to sessions | trace, wire, tokenize, capture |
 //! | `format` | trace files | trace |
+//! | `analyze` | what a trace looks like: distributions, cache-hit curve | trace |
+//! | `metrics` | what a server says of itself | trace |
+//! | `report` | analyses as pages | trace, metrics, analyze |
+//! | `mock` | a mock endpoint with a simulated prefix cache | trace, wire, tokenize |
 //! | `cli` | the program | all |
 //!
 //! The text-free side (`trace`, `format`) never imports the text side. `tests/suite/architecture.rs` fails where a module uses
@@ -64,6 +68,7 @@ pub mod cli;
 pub mod format;
 pub mod metrics;
 pub mod mock;
+pub mod report;
 pub mod tokenize;
 pub mod trace;
 pub mod wire;

@@ -55,7 +55,7 @@ impl Histogram {
     fn write(&self, name: &str, label: &str, out: &mut String) {
         writeln!(out, "# TYPE {name} histogram").ok();
         for (bound, count) in self.bounds.iter().zip(&self.counts) {
-            writeln!(out, "{name}_bucket{{le=\"{bound:?}\",{label}}} {count}").ok();
+            writeln!(out, "{name}_bucket{{le=\"{bound}\",{label}}} {count}").ok();
         }
         writeln!(out, "{name}_bucket{{le=\"+Inf\",{label}}} {}", self.count).ok();
         writeln!(out, "{name}_count{{{label}}} {}\n{name}_sum{{{label}}} {}", self.count, self.sum).ok();
@@ -163,7 +163,7 @@ impl Metrics {
             ("vllm:num_requests_waiting", whole(gauges.waiting)),
             ("vllm:kv_cache_usage_perc", gauges.kv_usage),
         ] {
-            writeln!(out, "# TYPE {name} gauge\n{name}{{{label}}} {value:?}").ok();
+            writeln!(out, "# TYPE {name} gauge\n{name}{{{label}}} {value}").ok();
         }
         for (name, value) in [
             ("vllm:prefix_cache_queries", gauges.prompt_tokens),
@@ -241,7 +241,7 @@ mod tests {
                 Imitate::Vllm,
                 &[
                     "vllm:prefix_cache_hits_total{engine=\"0\",model_name=\"m\"} 64.0\n",
-                    "vllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} 2.0\n",
+                    "vllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} 2\n",
                     "vllm:time_to_first_token_seconds_bucket{le=\"0.08\",engine=\"0\",model_name=\"m\"} 1\n",
                     "vllm:time_to_first_token_seconds_bucket{le=\"0.06\",engine=\"0\",model_name=\"m\"} 0\n",
                     "num_gpu_blocks=\"14\"",

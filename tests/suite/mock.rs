@@ -35,7 +35,7 @@ fn send(addr: SocketAddr, method: &str, path: &str, body: &str, headers: &str) -
 }
 
 /// Status, head and body. Chunks are put together.
-fn ask(addr: SocketAddr, method: &str, path: &str, body: &str, headers: &str) -> (u16, String, String) {
+pub(super) fn ask(addr: SocketAddr, method: &str, path: &str, body: &str, headers: &str) -> (u16, String, String) {
     let mut bytes = Vec::new();
     send(addr, method, path, body, headers).read_to_end(&mut bytes).unwrap();
     let text = String::from_utf8(bytes).unwrap();
