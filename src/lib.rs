@@ -26,6 +26,10 @@
 //! | `anonymize` | from exchanges to sessions | trace, wire, tokenize, capture |
 //! | `format` | trace files | trace |
 //! | `replay` | from sessions to prompts and requests | trace, wire, tokenize, metrics |
+//! | `analyze` | what a trace looks like: distributions, cache-hit curve | trace |
+//! | `metrics` | records, what they come to, what a server says of itself | trace |
+//! | `report` | analyses and runs as text and pages | trace, metrics, analyze |
+//! | `mock` | a mock endpoint with a simulated prefix cache | trace, wire, tokenize |
 //! | `cli` | the program | all |
 //!
 //! The text-free side (`trace`, `format`) never imports the text side. `tests/suite/architecture.rs` fails where a module uses
@@ -64,6 +68,7 @@ pub mod capture;
 pub mod cli;
 pub mod format;
 pub mod metrics;
+pub mod mock;
 pub mod replay;
 pub mod report;
 pub mod tokenize;

@@ -17,6 +17,7 @@ mod interrupt;
 pub mod key;
 mod keygen;
 mod man;
+mod mock;
 pub mod output;
 pub mod progress;
 pub mod replay;
@@ -46,6 +47,7 @@ enum Command {
     Convert(args::ConvertArgs),
     Inspect(args::InspectArgs),
     Replay(replay::args::ReplayArgs),
+    Mock(mock::MockArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -57,6 +59,7 @@ impl Command {
             Self::Convert(args) => convert::run(args, globals),
             Self::Inspect(args) => inspect::run(args, globals),
             Self::Replay(args) => replay::run(args, globals),
+            Self::Mock(args) => mock::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),

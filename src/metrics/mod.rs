@@ -5,6 +5,7 @@
 mod collector;
 mod histogram;
 mod record;
+pub mod scrape;
 mod slo;
 mod summary;
 mod table;

@@ -9,6 +9,7 @@
 
 pub mod call;
 pub mod clock;
+pub mod counters;
 pub mod dispatch;
 pub mod endpoint;
 pub mod forecast;

@@ -4,6 +4,7 @@
 
 mod html;
 mod text;
+pub mod trace_html;
 
 pub use html::html;
 pub use text::text;

@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 use super::args::Globals;
 use super::exit::{Exit, Hint, print_to_stderr};
 use super::output::Stdout;
+use crate::analyze::{Accesses, CacheCurve};
 use crate::format;
 use crate::metrics::{Price, Wants};
 use crate::replay::call::Setup;
@@ -37,11 +38,12 @@ pub(super) fn run(args: &ReplayArgs, globals: Globals) -> anyhow::Result<Exit> {
     if args.dry_run {
         let (_, sessions, _) = read(args, None)?;
         let forecast = forecast(args, &sessions)?;
+        let curve = curve(args, sessions.len())?;
         let mut stdout = Stdout::new();
         if globals.json {
-            writeln!(stdout, "{}", plan::json(&forecast))?;
+            writeln!(stdout, "{}", plan::json(&forecast, curve.as_ref()))?;
         } else {
-            stdout.write_all(plan::text(&forecast).as_bytes())?;
+            stdout.write_all(plan::text(&forecast, curve.as_ref()).as_bytes())?;
         }
         stdout.flush()?;
         return Ok(Exit::Fine);
@@ -107,6 +109,19 @@ fn read(args: &ReplayArgs, salt: Option<u64>) -> anyhow::Result<(Manifest, Arc<[
         planner.all(all.into_iter().map(|(_, session)| session)).context("the prompts cannot be planned")?;
     }
     Ok((manifest, sessions.into(), planner))
+}
+
+/// Which part of the prompts a cache of which size finds; only if the whole trace is replayed.
+fn curve(args: &ReplayArgs, replayed: usize) -> anyhow::Result<Option<CacheCurve>> {
+    let trace = format::open(&args.trace)?;
+    let lanes = args.pace.pacing().concurrency.unwrap_or(1);
+    let (scope, block_size) = (trace.manifest().scope, trace.manifest().block_size);
+    let (mut accesses, mut sessions) = (Accesses::new(scope, block_size, lanes), 0);
+    for session in trace {
+        accesses.add(&session?);
+        sessions += 1;
+    }
+    Ok((sessions == replayed).then(|| accesses.finish()))
 }
 
 fn planner(args: &ReplayArgs, manifest: &Manifest, salt: u64) -> anyhow::Result<Planner> {

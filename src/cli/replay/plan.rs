@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::analyze::CacheCurve;
 use crate::cli::output::{duration, number};
 use crate::replay::forecast::Forecast;
 
@@ -12,7 +13,7 @@ fn millis(time: Duration) -> u64 {
 }
 
 /// In lines.
-pub(super) fn text(forecast: &Forecast) -> String {
+pub(super) fn text(forecast: &Forecast, curve: Option<&CacheCurve>) -> String {
     let mut lines = vec![
         format!("sessions          {}", number(forecast.sessions)),
         format!("requests          {}", number(forecast.requests)),
@@ -33,17 +34,27 @@ pub(super) fn text(forecast: &Forecast) -> String {
     for (at, long) in &forecast.waits {
         lines.push(format!("nothing to do     {} from {} on", duration(millis(*long)), duration(millis(*at))));
     }
+    for (blocks, _) in curve.into_iter().flat_map(CacheCurve::doublings) {
+        let tokens = blocks * curve.map_or(0, |curve| u64::from(curve.block_size));
+        let ratio = curve.map_or(0.0, |curve| curve.hit_ratio(blocks)) * 100.0;
+        lines.push(format!("hits              {ratio:.1} % with a cache of {} tokens", number(tokens)));
+    }
     lines.join("\n") + "\n"
 }
 
 /// As JSON.
-pub(super) fn json(forecast: &Forecast) -> serde_json::Value {
+pub(super) fn json(forecast: &Forecast, curve: Option<&CacheCurve>) -> serde_json::Value {
     let waits: Vec<_> = forecast
         .waits
         .iter()
         .map(|(at, long)| serde_json::json!({"at_ms": millis(*at), "duration_ms": millis(*long)}))
         .collect();
+    let hits = |curve: &CacheCurve| {
+        let point = |(blocks, _)| serde_json::json!({"cache_tokens": blocks * u64::from(curve.block_size), "hit_ratio": curve.hit_ratio(blocks)});
+        curve.doublings().into_iter().map(point).collect::<Vec<_>>()
+    };
     serde_json::json!({
+        "hits": curve.map(hits),
         "sessions": forecast.sessions,
         "requests": forecast.requests,
         "primes": forecast.primes,

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use super::args::ReplayArgs;
 use super::live::{Live, State};
@@ -19,6 +19,7 @@ use crate::cli::output::Stdout;
 use crate::metrics::{Collector, RecordWriter, RequestRecord, Summary, Wants};
 use crate::replay::call::{Caller, Setup};
 use crate::replay::clock::Monotonic;
+use crate::replay::counters;
 use crate::replay::dispatch::{Event, Stop, dispatch};
 use crate::replay::forecast::Forecast;
 use crate::replay::preflight::Preflight;
@@ -41,7 +42,7 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    pub(super) async fn go<T: Transport>(
+    pub(super) async fn go<T: Transport + Clone>(
         self,
         transport: T,
         setup: Setup,
@@ -69,6 +70,9 @@ impl Run<'_> {
         ctrlc::set_handler(interrupted).context("cannot watch for interrupts")?;
         let clock = Monotonic::start().context("cannot start the timer")?;
         let live = Live::start(Arc::clone(&state), self.forecast.clone(), clock.clone(), globals.quiet);
+        let (over, watched) = oneshot::channel();
+        let counting = counters::watch(transport.clone(), setup.headers.clone(), clock.clone(), watched);
+        let counting = tokio::spawn(counting);
         let caller = Arc::new(Caller::new(transport, clock, source, sessions, setup));
         let (mut begun, mut points, mut failure) = (BTreeSet::new(), Vec::new(), None);
         let stopped = stop.clone();
@@ -95,7 +99,10 @@ impl Run<'_> {
         records.finish()?;
         failure.map_or(Ok(()), Err)?;
         let partial = *stopped.borrow() != Stop::No;
-        let summary = lock(&state).collector.summary(partial);
+        over.send(()).ok();
+        let tally = counting.await.context("the endpoint's counters were lost")?;
+        let counters = counters::counters(&tally);
+        let summary = Summary { counters, ..lock(&state).collector.summary(partial) };
         self.write(&summary, &points, caller.refused())?;
         self.say(&summary, globals)
     }
