@@ -26,7 +26,11 @@
 //! | `anonymize` | from exchanges to sessions | trace, wire, tokenize, capture |
 //! | `format` | trace files | trace |
 //! | `derive` | new workloads from a trace | trace, format |
-//! | `analyze` | what a trace looks like, and how two differ | trace |
+//! | `replay` | from sessions to prompts and requests | trace, wire, tokenize, metrics |
+//! | `analyze` | what a trace looks like: distributions, cache-hit curve; how two differ | trace |
+//! | `metrics` | records, what they come to, what a server says of itself | trace |
+//! | `report` | analyses and runs as text and pages | trace, metrics, analyze |
+//! | `mock` | a mock endpoint with a simulated prefix cache | trace, wire, tokenize |
 //! | `cli` | the program | all |
 //!
 //! The text-free side (`trace`, `format`, `derive`, `analyze`) never imports the text side. `tests/suite/architecture.rs` fails
@@ -65,6 +69,10 @@ pub mod capture;
 pub mod cli;
 pub mod derive;
 pub mod format;
+pub mod metrics;
+pub mod mock;
+pub mod replay;
+pub mod report;
 pub mod tokenize;
 pub mod trace;
 pub mod wire;

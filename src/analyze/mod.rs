@@ -4,6 +4,15 @@
 
 mod columns;
 pub mod compare;
+mod accesses;
+pub mod cache_curve;
+pub mod concurrency;
+pub mod distributions;
 mod overview;
 
+pub use accesses::Accesses;
+pub(crate) use cache_curve::float;
+pub use cache_curve::{CacheCurve, CurveBuilder, Split};
+pub use concurrency::InFlight;
+pub use distributions::{Bins, Distributions};
 pub use overview::{Overview, Quantiles};

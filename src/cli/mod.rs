@@ -21,8 +21,10 @@ mod interrupt;
 pub mod key;
 mod keygen;
 mod man;
+mod mock;
 pub mod output;
 pub mod progress;
+pub mod replay;
 
 use args::Globals;
 use exit::Exit;
@@ -51,6 +53,8 @@ enum Command {
     Import(import::ImportArgs),
     Export(export::ExportArgs),
     Derive(derive::DeriveArgs),
+    Replay(replay::args::ReplayArgs),
+    Mock(mock::MockArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -64,6 +68,8 @@ impl Command {
             Self::Import(args) => import::run(args, globals),
             Self::Export(args) => export::run(args, globals),
             Self::Derive(args) => derive::run(args, globals),
+            Self::Replay(args) => replay::run(args, globals),
+            Self::Mock(args) => mock::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),

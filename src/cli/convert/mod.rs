@@ -56,7 +56,7 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
     Ok(Exit::Fine)
 }
 
-fn spec(source: &TokenizerSource) -> TokenizerSpec {
+pub(super) fn spec(source: &TokenizerSource) -> TokenizerSpec {
     match source {
         TokenizerSource::Builtin => TokenizerSpec::Builtin,
         TokenizerSource::Path(path) if path.is_dir() => TokenizerSpec::Dir(path.clone()),
