@@ -5,4 +5,6 @@ mod architecture;
 #[cfg(test)]
 mod cli;
 mod convert;
+#[cfg(test)]
+mod formats;
 mod schemas;

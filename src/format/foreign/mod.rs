@@ -18,6 +18,8 @@ pub mod output;
 pub mod report;
 pub mod session;
 pub mod source;
+#[cfg(test)]
+mod tests;
 pub mod tree;
 mod weka;
 
@@ -88,6 +90,8 @@ pub struct ExportOptions {
     pub dialect: Dialect,
     /// Tokens per block: a multiple of the trace's.
     pub block_size: Option<u32>,
+    /// Rows that name their session and wait for the turn before, where the format has such and others.
+    pub sessions: bool,
     /// Only the sessions that the published rules of the AgentX dataset admit.
     pub select_agentx: bool,
 }
