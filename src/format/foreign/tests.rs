@@ -92,7 +92,8 @@ fn import(format: &str, file: &Path, trace: &Path, block_size: Option<u32>) -> V
 fn comes_back(format: &str, sessions: &[Session], scope: Scope, options: ExportOptions) -> Result<(), TestCaseError> {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    store(&at("one"), head(scope), sessions);
+    let source_formats = vec![importer(format).unwrap().format()];
+    store(&at("one"), Manifest { source_formats, ..head(scope) }, sessions);
     export(format, &at("one"), &at("one.jsonl"), options);
     import(format, &at("one.jsonl"), &at("two"), Some(64));
     export(format, &at("two"), &at("two.jsonl"), options);
