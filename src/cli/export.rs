@@ -44,6 +44,9 @@ pub(super) struct ExportArgs {
     #[arg(long, env = "TRACECLOAK_DIALECT", hide_env = true, default_value = "tester")]
     #[arg(value_parser = PossibleValuesParser::new(["tester", "agentx"]).map(|word| dialect(&word)))]
     pub(super) dialect: Dialect,
+    /// Mooncake rows that name their session and wait for the turn before, instead of rows in order of time
+    #[arg(long, env = "TRACECLOAK_SESSIONS", hide_env = true, value_parser = BoolishValueParser::new())]
+    pub(super) sessions: bool,
     /// Only what the published rules of this dataset admit
     #[arg(long, value_name = "RULES", env = "TRACECLOAK_SELECT", hide_env = true)]
     #[arg(value_parser = PossibleValuesParser::new(["agentx"]))]
@@ -68,6 +71,7 @@ pub(super) fn run(args: &ExportArgs, globals: Globals) -> anyhow::Result<Exit> {
         replace: args.force,
         dialect: args.dialect,
         block_size: args.block_size,
+        sessions: args.sessions,
         select_agentx: args.select.is_some(),
     };
     let _guard = interrupt::removing(&args.output)?;

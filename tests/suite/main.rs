@@ -5,6 +5,7 @@ mod architecture;
 mod cli;
 mod convert;
 mod derive;
+mod formats;
 mod mock;
 mod otherformats;
 mod prompts;

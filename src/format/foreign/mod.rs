@@ -26,6 +26,8 @@ mod servegen;
 pub mod session;
 pub mod source;
 mod tracelab;
+#[cfg(test)]
+mod tests;
 pub mod tree;
 mod veeksha;
 mod weka;
@@ -97,6 +99,8 @@ pub struct ExportOptions {
     pub dialect: Dialect,
     /// Tokens per block: a multiple of the trace's.
     pub block_size: Option<u32>,
+    /// Rows that name their session and wait for the turn before, where the format has such and others.
+    pub sessions: bool,
     /// Only the sessions that the published rules of the AgentX dataset admit.
     pub select_agentx: bool,
 }

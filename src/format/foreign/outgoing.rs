@@ -144,7 +144,8 @@ pub fn starts(session: &Session) -> (Vec<u64>, bool) {
                 Trigger::Completion => session.requests.get(from).and_then(|request| request.duration_ms).unwrap_or(0),
                 Trigger::Dispatch => 0,
             };
-            let ready = starts.get(from).copied().unwrap_or(0) + u64::from(duration) + edge.delay_ms;
+            let sent = starts.get(from).copied().unwrap_or(0);
+            let ready = sent.saturating_add(duration.into()).saturating_add(edge.delay_ms);
             start = start.max(ready);
         }
         starts.push(start);

@@ -7,8 +7,8 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::builder::{BooleanBuilder, Int64Builder, ListBuilder, StringBuilder};
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::builder::{BooleanBuilder, Int64Builder, ListBuilder, StringBuilder, UInt64Builder};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
@@ -117,6 +117,7 @@ impl Flat {
             .iter()
             .map(|place| {
                 let kind = match place.kind {
+                    Kind::Unsigned(64) => DataType::UInt64,
                     Kind::Unsigned(_) => DataType::Int64,
                     Kind::Bool => DataType::Boolean,
                     Kind::Word(_) => DataType::Utf8,
@@ -224,11 +225,20 @@ fn array(place: &Place, rows: &[FlatRow]) -> ArrayRef {
     };
     let number = |code: Option<u64>| code.map(u64::cast_signed);
     match (listed(place.table), place.kind) {
+        (false, Kind::Unsigned(64)) => Arc::new(cells.flatten().collect::<UInt64Array>()),
         (false, Kind::Unsigned(_)) => Arc::new(cells.flatten().map(number).collect::<Int64Array>()),
         (false, Kind::Word(_)) => Arc::new(cells.flatten().map(word).collect::<StringArray>()),
         (false, Kind::Bool) => {
             let mut builder = BooleanBuilder::new();
             cells.flatten().for_each(|code| builder.append_option(code.map(|code| code != 0)));
+            Arc::new(builder.finish())
+        }
+        (true, Kind::Unsigned(64)) => {
+            let mut builder = ListBuilder::new(UInt64Builder::new());
+            for row in cells {
+                row.for_each(|code| builder.values().append_option(code));
+                builder.append(true);
+            }
             Arc::new(builder.finish())
         }
         (true, Kind::Unsigned(_)) => {

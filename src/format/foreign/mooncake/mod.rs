@@ -4,6 +4,7 @@
 //! Invariant: ids are equal across sessions; a partial block's id is never that of another block.
 
 mod read;
+mod sessions;
 mod write;
 
 use std::path::Path;

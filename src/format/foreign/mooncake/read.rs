@@ -29,6 +29,9 @@ pub(super) const KNOWN: &[&str] = &[
 /// What Mooncake's own traces have.
 const BLOCK_SIZE: u32 = 512;
 
+/// Ids from here on stand for blocks that rows do not name.
+const PRIVATE_IDS: u64 = 1 << 62;
+
 /// A request as it is stated.
 struct Row {
     /// Milliseconds.
@@ -68,8 +71,12 @@ pub(super) fn import(sources: &[Source], options: ImportOptions, take: Take<'_>)
     let mut slots: Vec<Option<Row>> = stated.into_iter().map(Some).collect();
     let mut tree = TreeFromIds::new();
     let mut seen = std::collections::HashSet::new();
+    let mut private = PRIVATE_IDS;
     for members in sessions {
-        let members: Vec<Row> = members.iter().filter_map(|row| slots.get_mut(*row)?.take()).collect();
+        let mut members: Vec<Row> = members.iter().filter_map(|row| slots.get_mut(*row)?.take()).collect();
+        if named {
+            accumulate(&mut members, block_size, &mut private, &mut report);
+        }
         let session = session(members, origin, block_size, &mut tree, &mut report);
         report.anomalies.note(Anomaly::DuplicateSessions, !seen.insert(fingerprint(&session)));
         take(Frame { block_size, scope: Scope::Dataset }, session)?;
@@ -128,6 +135,26 @@ fn by_name(rows: &[Row], sessions: usize) -> Vec<Vec<usize>> {
     members
 }
 
+/// Rows that name their session may state only what is new since the turn before and its answer, as AIPerf reads them: such a
+/// prompt is the whole turn before, its answer, and what is new.
+fn accumulate(members: &mut [Row], block_size: u32, private: &mut u64, report: &mut ImportReport) {
+    let mut before: Option<(u32, u32, Ids)> = None;
+    for row in members {
+        if let Some((input, output, ids)) = before.take()
+            && (ids.is_empty() || row.ids.common(&ids) < ids.len())
+        {
+            row.input = row.input.saturating_add(input).saturating_add(output);
+            row.ids = ids;
+            report.inferred.note(Inferred::Lengths, true);
+        }
+        while row.ids.len() < row.input / block_size {
+            row.ids.push(*private);
+            *private += 1;
+        }
+        before = Some((row.input, row.output.unwrap_or(0), row.ids.clone()));
+    }
+}
+
 /// Rows of each session, by prompts that lead one another.
 fn by_prefix(rows: &[Row], report: &mut ImportReport) -> Vec<Vec<usize>> {
     // What follows a block: one id, or several.
@@ -152,16 +179,13 @@ fn by_prefix(rows: &[Row], report: &mut ImportReport) -> Vec<Vec<usize>> {
             let further = usize::try_from(row.ids.len()).is_ok_and(|length| length > depth + 1);
             leads && further && after.get(id).is_some_and(|(_, forks)| !forks)
         });
-        let session = match session {
-            Some((_, id, session)) => {
-                tails.remove(&id);
-                report.inferred.note(Inferred::Sessions, true);
-                session
-            }
-            None => {
-                sessions.push(Vec::new());
-                sessions.len() - 1
-            }
+        let session = if let Some((_, id, session)) = session {
+            tails.remove(&id);
+            report.inferred.note(Inferred::Sessions, true);
+            session
+        } else {
+            sessions.push(Vec::new());
+            sessions.len() - 1
         };
         if let Some(members) = sessions.get_mut(session) {
             members.push(at);

@@ -6,12 +6,20 @@
 use std::io::Write;
 use std::path::Path;
 
+use super::sessions;
 use crate::format::foreign::json_out::Json;
 use crate::format::foreign::outgoing::{Blocks, Renumber, factor, reblock, starts};
 use crate::format::foreign::output::{Output, finish, refused};
 use crate::format::foreign::{ExportOptions, ExportReport, ForeignError};
 use crate::format::{TraceSource, count};
+use crate::trace::Request;
 use crate::trace::vocab::{Loss, RequestKind, Status};
+
+/// Whether a request prefills anything, and its answer came.
+pub(super) fn counts(request: &Request) -> bool {
+    let whole = matches!(request.status, Status::Ok | Status::ClientCancelled);
+    whole && request.kind != RequestKind::CountTokens && request.input_tokens > 0
+}
 
 struct Row {
     timestamp: u64,
@@ -21,12 +29,17 @@ struct Row {
     ids: Vec<(u64, u32)>,
 }
 
-/// Writes the trace, all rows in order of time.
+/// Writes the trace.
 pub(super) fn export(
     trace: &mut dyn TraceSource,
     target: &Path,
     options: &ExportOptions,
 ) -> Result<ExportReport, ForeignError> {
+    if options.sessions { sessions::export(trace, target, options) } else { by_time(trace, target, options) }
+}
+
+/// All rows in order of time.
+fn by_time(trace: &mut dyn TraceSource, target: &Path, options: &ExportOptions) -> Result<ExportReport, ForeignError> {
     let manifest = trace.manifest().clone();
     let block_size = options.block_size.unwrap_or(manifest.block_size);
     let factor = factor(manifest.block_size, block_size)?;
@@ -41,7 +54,7 @@ pub(super) fn export(
             None if manifest.totals.sessions == 1 => 0,
             None => {
                 return Err(ForeignError::Unfit(
-                    "the trace does not say when its sessions began; convert with --keep arrivals, or export to another format",
+                    "the trace does not say when its sessions began; convert with --keep arrivals, or give --sessions",
                 ));
             }
         };
@@ -53,8 +66,7 @@ pub(super) fn export(
         lost.add(Loss::Tools, count(session.tools.len()));
         report.sessions += 1;
         for ((request, list), start) in session.requests.iter().zip(lists).zip(starts) {
-            let whole = matches!(request.status, Status::Ok | Status::ClientCancelled);
-            if !whole || request.kind == RequestKind::CountTokens || request.input_tokens == 0 {
+            if !counts(request) {
                 report.left_out += 1;
                 continue;
             }

@@ -74,6 +74,7 @@ pub(super) fn link(session: &mut Session, placed: &[Placed], origin: i64, report
             let join = main().find(|(row, request)| {
                 waits && *row > last && request.start_ms.zip(end).is_some_and(|(start, end)| start + slack >= end)
             });
+            let join = join.filter(|(row, _)| waited(session, *row, ended(ending)));
             if let Some((row, _)) = join {
                 agent.join_request = Some(row);
                 report.inferred.note(Inferred::Join, true);
@@ -106,6 +107,14 @@ pub(super) fn link(session: &mut Session, placed: &[Placed], origin: i64, report
         latest = Some((tool.request, tool.index));
     }
     join(session, &joins);
+}
+
+/// Whether a request can have waited for an agent that ended then: not if it is said to have followed its turn before at once,
+/// when the agent still ran.
+fn waited(session: &Session, row: u32, end: Option<u64>) -> bool {
+    let turn = session.edges.iter().find(|edge| edge.to == row && edge.relation == Relation::Sequence);
+    let before = turn.and_then(|turn| session.requests.get(usize::try_from(turn.from).ok()?)).and_then(ended);
+    turn.is_none_or(|turn| turn.delay_ms > 0 || before >= end)
 }
 
 fn spawn_edge(

@@ -15,8 +15,10 @@ use crate::format::foreign::output::{Output, finish, refused};
 use crate::format::foreign::session::ended;
 use crate::format::foreign::{Dialect, ExportOptions, ExportReport, ForeignError};
 use crate::format::{TraceSource, count};
-use crate::trace::vocab::{AgentKind, AgentStatus, Evidence, Loss, Relation, Scope, Trigger, Vocabulary};
-use crate::trace::{Model, Parts, Request, Session};
+use crate::trace::vocab::{
+    AgentKind, AgentStatus, Evidence, Loss, Relation, RequestKind, Scope, SourceFormat, Trigger, Vocabulary,
+};
+use crate::trace::{Model, Parts, Request, Session, Usage};
 
 /// Writes the trace.
 pub(super) fn export(
@@ -39,6 +41,9 @@ pub(super) fn export(
         })?
     };
     let mut file = if lines { Some(output.create("")?) } else { None };
+    // A trace that came from kv-cache-tester goes back as it was; any other one lists every model, as Dynamo wants it.
+    let main_models = options.dialect == Dialect::Tester && manifest.source_formats == [SourceFormat::Weka];
+    let tails = !manifest.loss.contains(&Loss::PartialBlocks);
     let mut report = ExportReport::default();
     let mut blocks = Blocks::new(manifest.scope, manifest.block_size);
     let mut numbers = std::collections::BTreeSet::new();
@@ -56,6 +61,8 @@ pub(super) fn export(
         json.clear();
         let mut writer = Writer {
             dialect: options.dialect,
+            main_models,
+            tails,
             session: &session,
             chosen: &chosen,
             lists: &lists,
@@ -99,6 +106,10 @@ pub(super) fn export(
 /// One session being written.
 struct Writer<'a> {
     dialect: Dialect,
+    /// Only the main agent's models are listed: kv-cache-tester does so, though some readers refuse it.
+    main_models: bool,
+    /// Shared tails are what the trace says, not what its import inferred.
+    tails: bool,
     session: &'a Session,
     chosen: &'a Chosen,
     lists: &'a [Vec<(u64, u32)>],
@@ -132,7 +143,7 @@ impl Writer<'_> {
         self.json.word_member("id", &format!("trace_{number:04}"));
         let mut models: Vec<Model> =
             main.iter().filter_map(|row| self.request(*row)).map(|request| request.model).collect();
-        if self.dialect == Dialect::AgentX {
+        if !self.main_models {
             models.extend(self.chosen.rows().filter_map(|row| self.request(row)).map(|request| request.model));
         }
         self.models(&models);
@@ -196,8 +207,11 @@ impl Writer<'_> {
             .iter()
             .find(|tool| tool.child_agent.is_some_and(|child| usize::try_from(child) == Ok(number)));
         let first = self.starts.get(*rows.first()?).copied()?;
-        // A call that began after its agent's first request can't be what nested times count from.
-        let start = tool.and_then(|tool| tool.start_ms).filter(|start| *start <= first).unwrap_or(first);
+        // A call that began after its agent's first request can't be what nested times count from, and one so early that these
+        // times look like ones of the session would be misread.
+        let tester = self.dialect == Dialect::Tester;
+        let called = tool.and_then(|tool| tool.start_ms).filter(|start| *start <= first);
+        let start = called.filter(|start| !tester || first - start < *start).unwrap_or(first);
         let background = agent.kind == AgentKind::Background;
         let status =
             agent.status.unwrap_or(if background { AgentStatus::AsyncLaunched } else { AgentStatus::Completed });
@@ -210,8 +224,8 @@ impl Writer<'_> {
             (None, AgentStatus::Completed) if !background && agent.join_request.is_some() => lasted,
             _ => None,
         };
-        let ends = self.dialect == Dialect::Tester && status == AgentStatus::Completed;
-        let t = start + if ends { duration_ms.unwrap_or(0) } else { 0 };
+        let ends = tester && status == AgentStatus::Completed;
+        let t = start.saturating_add(if ends { duration_ms.unwrap_or(0) } else { 0 });
         Some(Marker { agent: number, start, duration_ms, t, status })
     }
 
@@ -287,7 +301,12 @@ impl Writer<'_> {
             let request = Request { start_ms: self.starts.get(from).copied(), ..*self.request(from)? };
             if trigger == Trigger::Completion { ended(&request) } else { request.start_ms }
         };
-        let ready = edges().filter_map(|edge| Some(time(edge.from, edge.trigger)? + edge.delay_ms)).max()?;
+        let joins = edges().any(|edge| edge.relation == Relation::Join);
+        if turn.delay_ms > 0 || !joins {
+            return Some(turn.delay_ms);
+        }
+        let ready =
+            edges().filter_map(|edge| Some(time(edge.from, edge.trigger)?.saturating_add(edge.delay_ms))).max()?;
         Some(ready.saturating_sub(time(turn.from, Trigger::Completion)?))
     }
 
@@ -359,14 +378,14 @@ impl Writer<'_> {
         lost.add(Loss::Tools, count(self.session.tools.iter().filter(|tool| tool.child_agent.is_none()).count()));
         lost.note(Loss::Arrivals, self.session.start_ms.is_some());
         for request in self.chosen.rows().filter_map(|row| self.request(row)) {
-            lost.note(Loss::PartialBlocks, request.prefix.extends);
-            lost.note(Loss::Usage, request.usage != crate::trace::Usage::default());
+            lost.note(Loss::PartialBlocks, self.tails && request.prefix.extends);
+            lost.note(Loss::Usage, request.usage != Usage::default());
             lost.note(Loss::Outputs, request.output_tokens.is_none());
             lost.note(
                 Loss::Settings,
                 request.max_tokens.is_some() || request.messages.is_some() || request.streaming.is_none(),
             );
-            lost.note(Loss::Kinds, request.kind != crate::trace::vocab::RequestKind::Turn || request.attempt > 0);
+            lost.note(Loss::Kinds, request.kind != RequestKind::Turn || request.attempt > 0);
             lost.note(Loss::Starts, worked_out && request.start_ms.is_none());
             if self.dialect == Dialect::AgentX {
                 lost.note(Loss::Parts, (request.input_parts, request.output_parts) != Default::default());
