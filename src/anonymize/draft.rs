@@ -2,7 +2,7 @@
 //!
 //! Invariant: counts, times, words of vocabularies, nodes and tags; no text. Everything after [`super::extract`] sees only this.
 
-use crate::capture::Position;
+use crate::capture::{Position, Trust};
 use crate::trace::vocab::{AgentKind, AgentType, Harness, Status, Stop, ToolClass};
 use crate::trace::{Model, Parts, Usage};
 
@@ -102,8 +102,19 @@ pub(super) struct Draft {
     pub(super) session: Option<Tag>,
     pub(super) agent: Option<Tag>,
     pub(super) parent_agent: Option<Tag>,
+    /// Of harnesses whose agents have sessions of their own: the session of the agent that started this one.
+    pub(super) parent_session: Option<Tag>,
+    /// The call that started the agent, where the recorder says so.
+    pub(super) spawn_call: Option<Tag>,
     /// Tells the same exchange from another, where the recorder kept an id.
     pub(super) identity: Option<Tag>,
+    /// What the provider called it: request and message.
+    pub(super) names: Vec<Tag>,
+    pub(super) trust: Trust,
+    pub(super) no_system: bool,
+    pub(super) no_tools: bool,
+    /// Something of its answer was recorded.
+    pub(super) answered: bool,
     pub(super) harness: Harness,
     pub(super) shape: Shape,
     pub(super) model: ModelName,

@@ -2,13 +2,17 @@
 //!
 //! Invariant: the exchange is borrowed; what leaves is counts, times, vocabulary words, nodes and tags.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use serde::Deserialize;
 
-use crate::capture::{Body, Cut, Exchange, LogError, ResponseBody, SkipReason};
+use crate::capture::{Body, Cut, Exchange, LogError, ResponseBody, SkipReason, Text};
 use crate::tokenize::{Encoder, Layout};
 use crate::trace::vocab::{AgentKind, AgentType, Harness, Status, Stop, ToolClass};
 use crate::trace::{Model, Parts, Usage};
 use crate::wire::anthropic::{self, Answer, AnswerReader, Block, ContentBlock, Made, MessagesRequest, Role};
+use crate::wire::{openai_chat, openai_responses};
 
 use super::chains::{Blocks, Chains};
 use super::draft::{Call, Draft, ModelName, Notice, Shape, SpawnCall, Tally, ToolResult};
@@ -27,6 +31,17 @@ pub(super) struct Extractor {
     pub(super) scaler: Option<Scaler>,
     pub(super) normalized: Normalized,
     tokens: Vec<u32>,
+    /// Of the Responses API: each response's own items, and the response that it went on from.
+    responses: HashMap<Tag, (Option<Tag>, Text)>,
+}
+
+/// The API that an exchange speaks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Api {
+    Messages,
+    CountTokens,
+    Chat,
+    Responses,
 }
 
 /// What the messages that are new in a request bring.
@@ -46,7 +61,8 @@ impl Extractor {
         scaler: Option<Scaler>,
     ) -> Self {
         let (blocks, threads) = (Blocks::new(block_size), Chains::new());
-        Self { tagger, blocks, threads, layout, encoder, scaler, normalized: Normalized::default(), tokens: Vec::new() }
+        let (normalized, tokens, responses) = (Normalized::default(), Vec::new(), HashMap::new());
+        Self { tagger, blocks, threads, layout, encoder, scaler, normalized, tokens, responses }
     }
 
     /// The draft of an exchange.
@@ -55,14 +71,21 @@ impl Extractor {
     /// With the reason why the exchange can't be kept.
     pub(super) fn draft(&mut self, exchange: &Exchange) -> Result<Draft, LogError> {
         let error = |reason| LogError { position: exchange.position, reason };
-        let is_count = api(exchange).ok_or(error(SkipReason::OtherApi))?;
+        let api = api(exchange).ok_or(error(SkipReason::OtherApi))?;
+        let is_count = api == Api::CountTokens;
         let body = match &exchange.body {
             Body::Bytes(body) => body.as_bytes(),
             Body::Lost => return Err(error(SkipReason::BodyLost)),
             Body::Empty => return Err(error(SkipReason::BadBody)),
         };
-        let request = MessagesRequest::parse(body)
-            .map_err(|wire| error(if wire.too_deep { SkipReason::TooDeep } else { SkipReason::BadBody }))?;
+        let whole = if api == Api::Responses { self.continued(body).map_err(error)? } else { Cow::Borrowed(body) };
+        let request = match api {
+            Api::Messages | Api::CountTokens => MessagesRequest::parse(body),
+            Api::Chat => openai_chat::parse(body),
+            Api::Responses => openai_responses::parse(&whole),
+        };
+        let request =
+            request.map_err(|wire| error(if wire.too_deep { SkipReason::TooDeep } else { SkipReason::BadBody }))?;
         let start_us =
             exchange.start.or(exchange.first_byte).or(exchange.end).ok_or(error(SkipReason::NoTime))?.unix_us;
         self.normalized.cache_control += count(body, b"\"cache_control\"");
@@ -73,6 +96,9 @@ impl Extractor {
             .lay(&prompt::build(&request, &self.tagger, &mut self.normalized))
             .map_err(|_| error(SkipReason::BadBody))?;
         let answer = answer(exchange);
+        if api == Api::Responses {
+            self.remember(exchange, body, &answer);
+        }
         let usage = usage(&answer.usage);
         let stated = [usage.input, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h]
             .into_iter()
@@ -101,12 +127,23 @@ impl Extractor {
             moment.map(|moment| u64::try_from(moment.unix_us.saturating_sub(start_us)).unwrap_or(0))
         };
         let (status, cut_by_unknown) = status(exchange, &answer);
+        let (session, parent_session) = self.session(exchange, &request);
+        let names = [exchange.response_headers.get("request-id"), Some(&*answer.id)];
+        let names =
+            names.into_iter().flatten().filter(|name| !name.is_empty()).map(|name| self.tagger.text(name)).collect();
         Ok(Draft {
             position: exchange.position,
-            session: self.session(exchange, &request),
+            session,
+            parent_session,
             agent: exchange.headers.get("x-claude-code-agent-id").map(|id| self.tagger.text(id)),
             parent_agent: exchange.headers.get("x-claude-code-parent-agent-id").map(|id| self.tagger.text(id)),
+            spawn_call: exchange.provenance.spawn_call.as_ref().and_then(Text::as_str).map(|id| self.tagger.text(id)),
             identity: self.identity(exchange, &answer),
+            names,
+            trust: exchange.provenance.trust,
+            no_system: exchange.provenance.no_system,
+            no_tools: exchange.provenance.no_tools,
+            answered: matches!(exchange.response, ResponseBody::Pieces(_)),
             harness: harness(exchange, &request),
             shape: shape(exchange, &request, is_count, last_text(last_user)),
             model: Model::recognize(&request.model)
@@ -148,11 +185,47 @@ impl Extractor {
         })
     }
 
-    fn session(&self, exchange: &Exchange, request: &MessagesRequest<'_>) -> Option<Tag> {
-        let header = exchange.headers.get("x-claude-code-session-id").map(str::to_owned);
-        let named = header.or_else(|| markers::session_of_user_id(request.user_id.as_deref()?));
-        let named = named.or_else(|| exchange.headers.get("x-session-id").map(str::to_owned));
-        named.map(|session| self.tagger.tag([&b"session"[..], session.to_ascii_lowercase().as_bytes()]))
+    /// The session, and the session that started it, for harnesses whose agents have sessions of their own.
+    fn session(&self, exchange: &Exchange, request: &MessagesRequest<'_>) -> (Option<Tag>, Option<Tag>) {
+        let tag = |session: &str| self.tagger.tag([&b"session"[..], session.to_ascii_lowercase().as_bytes()]);
+        let header = |name| exchange.headers.get(name).filter(|value| !value.is_empty());
+        if let Some(session) = header("x-claude-code-session-id") {
+            return (Some(tag(session)), None);
+        }
+        if let Some(session) = request.user_id.as_deref().and_then(markers::session_of_user_id) {
+            return (Some(tag(&session)), None);
+        }
+        let found = markers::SESSION_HEADERS.iter().find_map(|(own, parent)| Some((header(own)?, header(parent))));
+        found.map_or((None, None), |(own, parent)| (Some(tag(own)), parent.map(tag)))
+    }
+
+    /// The body of a Responses request with what came before the response that it goes on from.
+    fn continued<'a>(&self, body: &'a [u8]) -> Result<Cow<'a, [u8]>, SkipReason> {
+        let Some(id) = openai_responses::goes_on_from(body) else { return Ok(Cow::Borrowed(body)) };
+        let mut before = Vec::new();
+        let mut next = Some(self.tagger.text(&id));
+        while let Some(id) = next {
+            // A loop of responses can't be, but a log may say so.
+            let (earlier, items) =
+                self.responses.get(&id).filter(|_| before.len() < 100_000).ok_or(SkipReason::BodyLost)?;
+            before.push(items.as_str().unwrap_or_default());
+            next = *earlier;
+        }
+        before.reverse();
+        openai_responses::continued(body, &before).map(Cow::Owned).ok_or(SkipReason::BadBody)
+    }
+
+    /// Keeps the items of a response, for requests that go on from it.
+    fn remember(&mut self, exchange: &Exchange, body: &[u8], answer: &Answer) {
+        let ResponseBody::Pieces(pieces) = &exchange.response else { return };
+        if answer.id.is_empty() || !answer.whole {
+            return;
+        }
+        let text: Vec<u8> = pieces.iter().flat_map(|piece| piece.text.as_bytes()).copied().collect();
+        let items = [openai_responses::input_items(body).unwrap_or_default(), openai_responses::output_items(&text)];
+        let items: Vec<String> = items.into_iter().filter(|items| !items.is_empty()).collect();
+        let before = openai_responses::goes_on_from(body).map(|id| self.tagger.text(&id));
+        self.responses.insert(self.tagger.text(&answer.id), (before, Text::from(items.join(","))));
     }
 
     /// A tag of what the provider called the exchange, and of what was asked and answered.
@@ -233,6 +306,7 @@ impl Extractor {
             subagent_type: String,
             script: String,
             to: String,
+            message: String,
         }
         let Made::ToolUse { id, name, input, whole_at_us } = made else { return None };
         let class = markers::tool_class(name);
@@ -261,6 +335,11 @@ impl Extractor {
                     call.spawn =
                         Some(SpawnCall { prompts, agent_type: AgentType::WorkflowSubagent, kind: AgentKind::Workflow });
                 }
+                "task" | "spawn_agent" => {
+                    let prompt = if input.prompt.is_empty() { &input.message } else { &input.prompt };
+                    let (agent_type, kind) = (AgentType::Custom, AgentKind::Subagent);
+                    call.spawn = Some(SpawnCall { prompts: vec![self.tagger.text(prompt)], agent_type, kind });
+                }
                 "SendMessage" => call.to = Some(self.tagger.text(&input.to)),
                 _ => {}
             }
@@ -275,15 +354,17 @@ impl Extractor {
     }
 }
 
-/// Whether the exchange is a count_tokens request; none for another API.
-fn api(exchange: &Exchange) -> Option<bool> {
+/// The API that an exchange speaks; none for one that is not read.
+fn api(exchange: &Exchange) -> Option<Api> {
     let path = exchange.path.as_str()?;
     let path = path.split(['?', '#']).next().unwrap_or(path).trim_end_matches('/');
     let posted = exchange.method.is_empty() || exchange.method.as_bytes().eq_ignore_ascii_case(b"POST");
     match () {
         () if !posted => None,
-        () if path.ends_with("/v1/messages") => Some(false),
-        () if path.ends_with("/v1/messages/count_tokens") => Some(true),
+        () if path.ends_with("/v1/messages") => Some(Api::Messages),
+        () if path.ends_with("/v1/messages/count_tokens") => Some(Api::CountTokens),
+        () if path.ends_with("/chat/completions") => Some(Api::Chat),
+        () if path.ends_with("/responses") => Some(Api::Responses),
         () => None,
     }
 }
@@ -385,7 +466,7 @@ fn usage(stated: &anthropic::Usage) -> Usage {
         cache_write_5m: narrow(stated.cache_write_5m),
         cache_write_1h: narrow(stated.cache_write_1h),
         output: narrow(stated.output),
-        reasoning: None,
+        reasoning: narrow(stated.reasoning),
     }
 }
 

@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(objects("{\"a\":1}\n{\"a\":\n{\"b\":2}"), [Ok((0, 7)), malformed, Ok((14, 7))]);
         assert_eq!(objects("[{\"a\":1},nul,{\"b\":2}]"), [Ok((1, 7)), malformed, Ok((13, 7))]);
         assert_eq!(objects("{\"a\":1}\n{\"b\":"), [Ok((0, 7)), truncated]);
-        assert_eq!(objects("{\n\"list\":[{\"a\":1},\n{\"b\":"), [Ok((11, 7)), truncated]);
+        assert_eq!(objects("{\n\"list\":[{\"a\":1},\n{\"b\":"), [Ok((10, 7)), truncated]);
         assert_eq!(objects("[]"), []);
     }
 }

@@ -287,7 +287,8 @@ mod tests {
         for log in ["CANARY", r#"{"CANARY":1}"#, "[1,2]", "{", r#"{"entries":[{"CANARY":1}]}"#, "\0\0\u{feff}"] {
             let error = opened(log.as_bytes()).unwrap_err();
             assert!(matches!(error, OpenError::Unknown { input: 7 }));
-            assert_eq!(error.to_string(), "input 7 is of no known format (tracecloak-capture, claude-trace, har)");
+            let named = "input 7 is of no known format (tracecloak-capture, claude-trace, har, ";
+            assert!(error.to_string().starts_with(named));
             assert!(!format!("{error:?}").contains("CANARY"));
         }
     }

@@ -185,7 +185,7 @@ fn exchange(text: &str, blobs: &Blobs, position: Position, limits: Limits) -> Re
 }
 
 fn answer(exchange: &mut Exchange, response: &Response, limits: Limits) -> Result<(), SkipReason> {
-    let lossy = response.body.is_none() && response.content.is_some();
+    let lossy = exchange.provenance.trust == Trust::Reworded;
     exchange.status = json::get(response.status, json::number)?.filter(|status| *status != 0).or(exchange.status);
     exchange.response_headers = match response.headers.as_ref() {
         Some(fields) => json::headers(Some(fields.clone()))?,
@@ -209,7 +209,8 @@ fn answer(exchange: &mut Exchange, response: &Response, limits: Limits) -> Resul
     let stopped = Fields::of(response.body).is_none_or(|body| {
         body.get("stop_reason").is_some_and(|reason| reason.get() != "null") || body.get("role").is_none()
     });
-    exchange.cut = (events.is_none() && exchange.status == Some(200) && !lossy && !stopped).then_some(Cut::Unknown);
+    let stopped = if lossy { response.stop_reason.is_some() } else { stopped };
+    exchange.cut = (events.is_none() && exchange.status == Some(200) && !stopped).then_some(Cut::Unknown);
     exchange.response = match text {
         Some(text) if text.is_empty() => ResponseBody::Empty,
         Some(text) => ResponseBody::Pieces(vec![Piece { at_us: None, text: limits.check(text)? }]),

@@ -123,6 +123,8 @@ struct Fact<'a> {
     #[serde(borrow)]
     error: Part<'a>,
     #[serde(borrow)]
+    is_api_error_message: Part<'a>,
+    #[serde(borrow)]
     parent_last_uuid: Part<'a>,
     #[serde(borrow)]
     hash: Part<'a>,
@@ -237,6 +239,12 @@ impl Transcript {
         let model = message.get("model").and_then(json::text);
         let here = self.rows.len();
         if id.is_empty() || model.as_ref().is_some_and(|model| model.as_bytes() == b"<synthetic>") {
+            if fact.is_api_error_message.and_then(json::boolean) == Some(true)
+                && let Some(kept) = self.kept.last_mut()
+            {
+                let time = fact.timestamp.and_then(|raw| rfc3339(json::text(raw)?.as_str()?));
+                kept.failed = kept.failed.take().or(Some((None, time, None)));
+            }
             return Ok(Said::Sent { role: "assistant", blocks });
         }
         let usage = Fields::of(message.get("usage"));
