@@ -15,9 +15,12 @@ mod joined;
 mod key;
 mod lineage;
 mod markers;
+mod news;
 mod profile;
 mod prompt;
 mod publish;
+mod reading;
+mod reuse;
 mod rows;
 mod scale;
 mod select;
@@ -56,6 +59,9 @@ pub struct Options {
     pub min_requests: usize,
     /// Which sessions to keep.
     pub selection: Selection,
+    /// Bytes of bodies to keep, so that the next body of a thread is read from where it parts from the last; 0 reads each body from its
+    /// start, which gives the same trace and takes longer.
+    pub reuse: usize,
 }
 
 /// What became of the records. They add up: `read` = `kept` + the sum of `skipped` + `in_small_sessions`.
@@ -94,7 +100,8 @@ pub struct Converter {
     options: Options,
     extractor: Extractor,
     drafts: Vec<Draft>,
-    seen: HashSet<key::Tag>,
+    /// Exchanges by their identity and the input that told of them.
+    seen: HashSet<(key::Tag, u32)>,
     summary: Summary,
 }
 
@@ -102,7 +109,8 @@ impl Converter {
     /// A converter with a key, a layout for prompts, and an encoder for what is counted by itself (tool inputs and results).
     pub fn new(options: Options, key: &Key, layout: Box<dyn Layout>, encoder: Box<dyn Encoder>) -> Self {
         let scaler = (options.prompt_scale == PromptScale::Usage).then(scale::Scaler::default);
-        let extractor = Extractor::new(key::Tagger::new(key), options.rules.block_size, layout, encoder, scaler);
+        let extractor =
+            Extractor::new(key::Tagger::new(key), options.rules.block_size, layout, encoder, scaler, options.reuse);
         Self { options, extractor, drafts: Vec::new(), seen: HashSet::new(), summary: Summary::default() }
     }
 
@@ -110,20 +118,20 @@ impl Converter {
     ///
     /// # Errors
     /// If the record is left out because something is wrong with it, with the reason; it is counted all the same.
-    pub fn push(&mut self, record: Result<&Exchange, LogError>) -> Result<(), LogError> {
+    pub fn push(&mut self, record: Result<Exchange, LogError>) -> Result<(), LogError> {
         self.summary.read += 1;
         let selection = &self.options.selection;
         let draft = record.and_then(|exchange| {
             let position = exchange.position;
             let left_out = Err(LogError { position, reason: SkipReason::NotSelected });
-            if selection.allows(exchange) { self.extractor.draft(exchange) } else { left_out }
+            if selection.allows(&exchange) { self.extractor.draft(exchange) } else { left_out }
         });
         let result = draft.and_then(|draft| {
             let leave_out = |reason| Err(LogError { position: draft.position, reason });
             if draft.shape == Shape::CountTokens && !self.options.rules.keeps(Keep::CountTokens) {
                 return leave_out(SkipReason::CountTokens);
             }
-            if draft.identity.is_some_and(|identity| !self.seen.insert(identity)) {
+            if draft.identity.is_some_and(|identity| !self.seen.insert((identity, draft.position.input))) {
                 return leave_out(SkipReason::Duplicate);
             }
             self.drafts.push(draft);

@@ -33,6 +33,7 @@ Examples:
 /// Logs are recognised by their content, plain or compressed with gzip or zstd. The trace appears whole or not at all.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = CONVERT_EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct ConvertArgs {
     /// Logs: files, folders (walked), globs, or - for stdin
     #[arg(value_name = "LOG", required = true)]
@@ -95,6 +96,9 @@ pub struct ConvertArgs {
     /// Keep only sessions that this file lists, an id a line; of all others nothing but headers is read
     #[arg(long, value_name = "FILE", env = "TRACECLOAK_CONSENT", hide_env = true)]
     pub consent: Option<PathBuf>,
+    /// Read every body from its start: slow, for comparing
+    #[arg(long, env = "TRACECLOAK_REFERENCE", hide_env = true, value_parser = BoolishValueParser::new())]
+    pub reference: bool,
     /// Stop at the first record that cannot be read, instead of counting it
     #[arg(long, env = "TRACECLOAK_STRICT", hide_env = true, value_parser = BoolishValueParser::new())]
     pub strict: bool,
@@ -249,7 +253,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_selection_is_by_harness_time_and_consent() {
-        let args = convert("- -o out --only-harness codex,opencode --since 1970-01-01T00:00:01Z --consent ids").unwrap();
+        let args =
+            convert("- -o out --only-harness codex,opencode --since 1970-01-01T00:00:01Z --consent ids").unwrap();
         assert_eq!(args.only_harness, [Harness::Codex, Harness::OpenCode]);
         assert_eq!((args.since, args.until), (Some(Moment(1_000_000)), None));
         assert!(convert("- -o out --until yesterday").is_err());

@@ -56,6 +56,7 @@ pub fn parse(body: &[u8]) -> Result<MessagesRequest<'_>, WireError> {
         tools: list(fields.tools)?.into_iter().map(tool).collect::<Result<_, _>>()?,
         system,
         messages,
+        messages_at: 0,
         user_id: lenient::<Text<'_>>(fields.user).map(|text| text.0),
         max_tokens: lenient(fields.max_completion_tokens).or(lenient(fields.max_tokens)),
         stream: lenient(fields.stream),
@@ -134,7 +135,7 @@ fn message(raw: &RawValue) -> Result<(Message<'_>, bool), WireError> {
     if role.is_none() {
         let id = text(fields.tool_call_id)?;
         let blocks = vec![Block::ToolResult { id, is_error: false, content }];
-        return Ok((Message { role: Role::User, blocks, last_mark: None }, true));
+        return Ok((Message { role: Role::User, blocks, last_mark: None, end: 0 }, true));
     }
     let thought: Cow<'_, str> = lenient::<Text<'_>>(fields.reasoning_content).map(|text| text.0).unwrap_or_default();
     let mut blocks: Vec<Block<'_>> = Vec::new();
@@ -145,7 +146,7 @@ fn message(raw: &RawValue) -> Result<(Message<'_>, bool), WireError> {
         let input = arguments(call.function.arguments)?;
         blocks.push(Block::ToolUse { id: text(call.id)?, name: text(call.function.name)?, input });
     }
-    Ok((Message { role: role.unwrap_or(Role::User), blocks, last_mark: None }, false))
+    Ok((Message { role: role.unwrap_or(Role::User), blocks, last_mark: None, end: 0 }, false))
 }
 
 /// A role; none for that of a tool.

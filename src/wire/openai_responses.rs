@@ -50,14 +50,14 @@ pub fn parse(body: &[u8]) -> Result<MessagesRequest<'_>, WireError> {
     let mut before = Kind::Other;
     if fields.input.is_some_and(|input| input.get().starts_with('"')) {
         let blocks = content(fields.input)?.into_iter().map(Block::Content).collect();
-        messages.push(Message { role: Role::User, blocks, last_mark: None });
+        messages.push(Message { role: Role::User, blocks, last_mark: None, end: 0 });
     } else {
         for raw in list(fields.input)? {
             let (role, kind, blocks) = item(raw)?;
             match messages.last_mut() {
                 None if role == Role::System => system.extend(blocks),
                 Some(last) if last.role == role && kind == before && kind != Kind::Other => last.blocks.extend(blocks),
-                _ => messages.push(Message { role, blocks, last_mark: None }),
+                _ => messages.push(Message { role, blocks, last_mark: None, end: 0 }),
             }
             before = kind;
         }
@@ -67,6 +67,7 @@ pub fn parse(body: &[u8]) -> Result<MessagesRequest<'_>, WireError> {
         tools: list(fields.tools)?.into_iter().map(tool).collect::<Result<_, _>>()?,
         system,
         messages,
+        messages_at: 0,
         user_id: None,
         max_tokens: lenient(fields.max_output_tokens),
         stream: lenient(fields.stream),
