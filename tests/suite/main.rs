@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod architecture;
+mod capture;
 #[cfg(test)]
 mod cli;
 mod convert;

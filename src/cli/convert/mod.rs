@@ -48,7 +48,7 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
     if sessions.is_empty() {
         summary::print_records(&summary);
         return Err(anyhow!("nothing usable in {} inputs", inputs.list().len()))
-            .hint("convert reads Anthropic Messages traffic recorded by a proxy; the counts above say why records were left out");
+            .hint("convert reads traffic of the Anthropic and OpenAI APIs that a proxy or a client recorded; the counts above say why records were left out");
     }
     let head = manifest(args, &rules, &counts, &info, &summary);
     let (manifest, bytes) = write(args, head, &sessions)?;
