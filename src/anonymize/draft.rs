@@ -96,6 +96,14 @@ pub(super) struct Notice {
     pub(super) tally: Tally,
 }
 
+/// What a request's messages show of an answer that came before it.
+pub(super) struct Told {
+    /// The last message that the answer followed.
+    pub(super) asked: Node,
+    pub(super) calls: Vec<Call>,
+    pub(super) parts: Parts,
+}
+
 /// One exchange.
 pub(super) struct Draft {
     pub(super) position: Position,
@@ -115,6 +123,7 @@ pub(super) struct Draft {
     pub(super) no_tools: bool,
     /// Something of its answer was recorded.
     pub(super) answered: bool,
+    pub(super) told: Vec<Told>,
     pub(super) harness: Harness,
     pub(super) shape: Shape,
     pub(super) model: ModelName,

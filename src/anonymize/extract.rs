@@ -10,16 +10,16 @@ use crate::capture::{Body, Cut, Exchange, LogError, Moment, ResponseBody, SkipRe
 use crate::tokenize::{Encoder, Layout};
 use crate::trace::vocab::{AgentKind, AgentType, Harness, Status, Stop, ToolClass, Vocabulary};
 use crate::trace::{Model, Parts, Usage};
-use crate::wire::anthropic::{self, Answer, AnswerReader, Made, Message, MessagesRequest, Role, messages_from};
+use crate::wire::anthropic::{self, Answer, AnswerReader, Block, Made, Message, MessagesRequest, Role, messages_from};
 use crate::wire::{WireError, openai_chat, openai_responses};
 
-use super::chains::{Blocks, Chains, Prompt};
-use super::draft::{Call, Draft, ModelName, Shape, SpawnCall};
+use super::chains::{Blocks, Chains, Node, Prompt};
+use super::draft::{Call, Draft, ModelName, Shape, SpawnCall, Told};
 use super::key::{Tag, Tagger};
 use super::markers;
 use super::news::News;
 use super::prompt::{self, Normalized};
-use super::reading::{Reader, Reading, texts};
+use super::reading::{Reader, Reading, part_of, texts};
 use super::reuse::{Bodies, Progress, Sender};
 use super::scale::Scaler;
 
@@ -70,6 +70,8 @@ struct Read {
     around: Around,
     reading: Reading,
     news: News,
+    /// Answers among the messages that no request had before.
+    told: Vec<Told>,
     /// What the messages show of the request's purpose.
     shape: Shape,
     directive: Option<(AgentKind, Tag)>,
@@ -131,7 +133,7 @@ impl Extractor {
         let read = read.map_err(|wire| error(if wire.too_deep { SkipReason::TooDeep } else { SkipReason::BadBody }))?;
         let start_us =
             exchange.start.or(exchange.first_byte).or(exchange.end).ok_or(error(SkipReason::NoTime))?.unix_us;
-        let Read { around, reading, news, shape, directive } = read;
+        let Read { around, reading, news, told, shape, directive } = read;
         self.normalized.add(&around.dropped);
         self.normalized.add(&reading.dropped);
         let class = header("x-claude-code-request-class").unwrap_or_default();
@@ -160,6 +162,7 @@ impl Extractor {
             no_system: provenance.no_system,
             no_tools: provenance.no_tools,
             answered: matches!(exchange.response, ResponseBody::Pieces(_)),
+            told,
             agent,
             parent_agent: header("x-claude-code-parent-agent-id").map(|agent| self.tagger.text(&agent)),
             identity: self.identity(&exchange, &answer, &reading),
@@ -265,7 +268,7 @@ impl Extractor {
         sender: Sender,
     ) -> Result<Read, WireError> {
         let first = progress.messages();
-        let mut seen = first;
+        let (mut seen, mut answers) = (first, Vec::new());
         let by_message = self.by_message();
         let mut reader = Reader {
             tagger: &self.tagger,
@@ -276,6 +279,7 @@ impl Extractor {
         for (at, message) in (first + 1..).zip(messages) {
             let raw = body.get(progress.end()..message.end).unwrap_or_default();
             let mut reading = progress.reading().clone();
+            let asked = reading.thread;
             let new = reading.next(message, raw, &mut reader).map_err(|_| WireError {
                 line: 0,
                 column: 0,
@@ -283,9 +287,12 @@ impl Extractor {
             })?;
             if !new {
                 seen = at;
+            } else if message.role == Role::Assistant {
+                answers.push((asked, message));
             }
             progress.push(message.end, reading);
         }
+        let told = answers.into_iter().map(|(asked, message)| self.told(asked, message)).collect();
         let reading = progress.reading().clone();
         let asked = messages.iter().rposition(|message| message.role == Role::User);
         let latest = asked.and_then(|asked| messages.get(asked)).map(|message| &message.blocks[..]).unwrap_or_default();
@@ -294,8 +301,25 @@ impl Extractor {
             shape: reading.shape(first + asked.unwrap_or(0), latest, sender.0.is_some()),
             directive: reading.directive(latest, &self.tagger),
             around: progress.around.clone(),
+            told,
             reading,
         })
+    }
+
+    /// What a message shows of the answer that it once was.
+    fn told(&mut self, asked: Node, message: &Message<'_>) -> Told {
+        let made = message.blocks.iter().filter_map(|block| match block {
+            Block::ToolUse { id, name, input } => Some(Made::ToolUse {
+                id: id.to_string(),
+                name: name.to_string(),
+                input: input.to_string(),
+                whole_at_us: None,
+            }),
+            Block::Content(_) | Block::Thinking(_) | Block::ToolResult { .. } => None,
+        });
+        let calls = made.filter_map(|made| self.call(&made)).collect();
+        let parts = message.blocks.iter().fold(Parts::default(), |parts, block| parts.with(part_of(block)));
+        Told { asked, calls, parts }
     }
 
     fn around(&self, request: &MessagesRequest<'_>) -> Around {

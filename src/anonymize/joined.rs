@@ -7,7 +7,8 @@
 
 use std::collections::HashMap;
 
-use super::draft::{Draft, Shape};
+use super::chains::Node;
+use super::draft::{Draft, Shape, Told};
 use super::key::Tag;
 use crate::trace::vocab::Status;
 
@@ -74,6 +75,26 @@ pub(super) fn join(drafts: Vec<Draft>) -> (Vec<Draft>, Joined) {
         }
     }
     (kept, joined)
+}
+
+/// Answers that no recorder kept, as far as later requests of the same conversation tell of them.
+pub(super) fn recall(drafts: &mut [Draft]) {
+    let mut told: HashMap<Node, Vec<(Option<Tag>, Told)>> = HashMap::new();
+    for draft in drafts.iter_mut() {
+        let session = draft.session;
+        for answer in draft.told.drain(..) {
+            told.entry(answer.asked).or_default().push((session, answer));
+        }
+    }
+    let silent = |draft: &&mut Draft| !draft.answered && draft.status == Status::Ok && draft.calls.is_empty();
+    // Of attempts that all seem to have gone well, the last.
+    for draft in drafts.iter_mut().rev().filter(silent) {
+        let known = told.get_mut(&draft.thread).into_iter().flatten().find(|(session, _)| *session == draft.session);
+        if let Some((_, answer)) = known {
+            draft.calls = std::mem::take(&mut answer.calls);
+            draft.output_parts = answer.parts;
+        }
+    }
 }
 
 /// Whether nothing that both know tells two drafts apart.

@@ -151,7 +151,8 @@ impl Converter {
     pub fn finish(self) -> (Vec<Session>, Summary) {
         let Self { options, extractor, drafts, mut summary, .. } = self;
         let mut exact = Vec::new();
-        let (drafts, joined) = joined::join(drafts);
+        let (mut drafts, joined) = joined::join(drafts);
+        joined::recall(&mut drafts);
         summary.joined = joined;
         if joined.merged > 0 {
             *summary.skipped.entry(SkipReason::SeenTwice).or_default() += joined.merged;
