@@ -96,6 +96,15 @@ pub(super) struct Notice {
     pub(super) tally: Tally,
 }
 
+/// Which parts of an exchange were recorded.
+#[derive(Clone, Copy)]
+pub(super) struct Recorded {
+    pub(super) system: bool,
+    pub(super) tools: bool,
+    /// Something of its answer.
+    pub(super) answer: bool,
+}
+
 /// What a request's messages show of an answer that came before it.
 pub(super) struct Told {
     /// The last message that the answer followed.
@@ -119,10 +128,7 @@ pub(super) struct Draft {
     /// What the provider called it: request and message.
     pub(super) names: Vec<Tag>,
     pub(super) trust: Trust,
-    pub(super) no_system: bool,
-    pub(super) no_tools: bool,
-    /// Something of its answer was recorded.
-    pub(super) answered: bool,
+    pub(super) recorded: Recorded,
     pub(super) told: Vec<Told>,
     pub(super) harness: Harness,
     pub(super) shape: Shape,

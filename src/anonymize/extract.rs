@@ -2,8 +2,6 @@
 //!
 //! Invariant: the exchange ends here; what leaves is counts, times, vocabulary words, nodes and tags.
 
-use std::collections::HashMap;
-
 use serde::Deserialize;
 
 use crate::capture::{Body, Cut, Exchange, LogError, Moment, ResponseBody, SkipReason, Text};
@@ -13,8 +11,9 @@ use crate::trace::{Model, Parts, Usage};
 use crate::wire::anthropic::{self, Answer, AnswerReader, Block, Made, Message, MessagesRequest, Role, messages_from};
 use crate::wire::{WireError, openai_chat, openai_responses};
 
+use super::api::{Api, Responses};
 use super::chains::{Blocks, Chains, Node, Prompt};
-use super::draft::{Call, Draft, ModelName, Shape, SpawnCall, Told};
+use super::draft::{Call, Draft, ModelName, Recorded, Shape, SpawnCall, Told};
 use super::key::{Tag, Tagger};
 use super::markers;
 use super::news::News;
@@ -33,17 +32,7 @@ pub(super) struct Extractor {
     layout: Box<dyn Layout>,
     counter: Counter,
     bodies: Bodies,
-    /// Of the Responses API: each response's own items, and the response that it went on from.
-    responses: HashMap<Tag, (Option<Tag>, Text)>,
-}
-
-/// The API that an exchange speaks.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Api {
-    Messages,
-    CountTokens,
-    Chat,
-    Responses,
+    responses: Responses,
 }
 
 /// Counts tokens of texts by themselves.
@@ -105,7 +94,7 @@ impl Extractor {
             layout,
             counter: Counter { encoder, tokens: Vec::new() },
             bodies: Bodies::new(reuse),
-            responses: HashMap::new(),
+            responses: Responses::default(),
         }
     }
 
@@ -116,7 +105,7 @@ impl Extractor {
     pub(super) fn draft(&mut self, mut exchange: Exchange) -> Result<Draft, LogError> {
         let position = exchange.position;
         let error = |reason| LogError { position, reason };
-        let api = api(&exchange).ok_or(error(SkipReason::OtherApi))?;
+        let api = Api::of(&exchange).ok_or(error(SkipReason::OtherApi))?;
         let is_count = api == Api::CountTokens;
         let answer = answer(&exchange);
         let body = match std::mem::replace(&mut exchange.body, Body::Empty) {
@@ -124,7 +113,11 @@ impl Extractor {
             Body::Lost => return Err(error(SkipReason::BodyLost)),
             Body::Empty => return Err(error(SkipReason::BadBody)),
         };
-        let body = if api == Api::Responses { self.continued(&exchange, body, &answer).map_err(error)? } else { body };
+        let body = if api == Api::Responses {
+            self.responses.whole(&exchange, body, &answer, &self.tagger).map_err(error)?
+        } else {
+            body
+        };
         let header = |name: &str| exchange.headers.get(name).map(str::to_ascii_lowercase);
         let session = header("x-claude-code-session-id").map(|session| session_tag(&self.tagger, &session));
         let agent = header("x-claude-code-agent-id").map(|agent| self.tagger.text(&agent));
@@ -159,9 +152,11 @@ impl Extractor {
             spawn_call: provenance.spawn_call.as_ref().and_then(Text::as_str).map(|id| self.tagger.text(id)),
             names: names.map(|name| self.tagger.text(name)).collect(),
             trust: provenance.trust,
-            no_system: provenance.no_system,
-            no_tools: provenance.no_tools,
-            answered: matches!(exchange.response, ResponseBody::Pieces(_)),
+            recorded: Recorded {
+                system: !provenance.no_system,
+                tools: !provenance.no_tools,
+                answer: matches!(exchange.response, ResponseBody::Pieces(_)),
+            },
             told,
             agent,
             parent_agent: header("x-claude-code-parent-agent-id").map(|agent| self.tagger.text(&agent)),
@@ -351,33 +346,6 @@ impl Extractor {
         found.map_or((None, None), |(own, parent)| (Some(tag(own)), parent.map(tag)))
     }
 
-    /// The body of a Responses request with what came before the response that it goes on from. Its own items and those of its
-    /// answer are kept for requests that go on from it.
-    fn continued(&mut self, exchange: &Exchange, body: Text, answer: &Answer) -> Result<Text, SkipReason> {
-        let from = openai_responses::goes_on_from(body.as_bytes()).map(|id| self.tagger.text(&id));
-        if let (ResponseBody::Pieces(pieces), true) = (&exchange.response, answer.whole && !answer.id.is_empty()) {
-            let text: Vec<u8> = pieces.iter().flat_map(|piece| piece.text.as_bytes()).copied().collect();
-            let own = openai_responses::input_items(body.as_bytes()).unwrap_or_default();
-            let items = [own, openai_responses::output_items(&text)];
-            let items: Vec<String> = items.into_iter().filter(|items| !items.is_empty()).collect();
-            self.responses.insert(self.tagger.text(&answer.id), (from, Text::from(items.join(","))));
-        }
-        if from.is_none() {
-            return Ok(body);
-        }
-        let mut before = Vec::new();
-        let mut next = from;
-        while let Some(id) = next {
-            // A log may say that responses go round in a circle.
-            let known = self.responses.get(&id).filter(|_| before.len() < 100_000);
-            let (earlier, items) = known.ok_or(SkipReason::BodyLost)?;
-            before.push(items.as_str().unwrap_or_default());
-            next = *earlier;
-        }
-        before.reverse();
-        openai_responses::continued(body.as_bytes(), &before).map(Text::from).ok_or(SkipReason::BadBody)
-    }
-
     /// A tag of what the provider called the exchange, and of the conversation that it was about.
     fn identity(&self, exchange: &Exchange, answer: &Answer, reading: &Reading) -> Option<Tag> {
         let named = exchange.response_headers.get("request-id").unwrap_or(&answer.id);
@@ -432,21 +400,6 @@ impl Extractor {
             }
         }
         Some(call)
-    }
-}
-
-/// The API that an exchange speaks; none for one that is not read.
-fn api(exchange: &Exchange) -> Option<Api> {
-    let path = exchange.path.as_str()?;
-    let path = path.split(['?', '#']).next().unwrap_or(path).trim_end_matches('/');
-    let posted = exchange.method.is_empty() || exchange.method.as_bytes().eq_ignore_ascii_case(b"POST");
-    match () {
-        () if !posted => None,
-        () if path.ends_with("/v1/messages") => Some(Api::Messages),
-        () if path.ends_with("/v1/messages/count_tokens") => Some(Api::CountTokens),
-        () if path.ends_with("/chat/completions") => Some(Api::Chat),
-        () if path.ends_with("/responses") => Some(Api::Responses),
-        () => None,
     }
 }
 

@@ -61,17 +61,14 @@ pub(super) fn join(drafts: Vec<Draft>) -> (Vec<Draft>, Joined) {
         for name in names() {
             by_name.entry(*name).or_default().push(at);
         }
-        match kept.get_mut(at) {
-            Some(other) => {
-                joined.merged += 1;
-                told.get_mut(at).into_iter().for_each(|told| told.push(draft.position.input));
-                other.complete(draft, &mut joined);
-            }
-            None => {
-                by_thread.entry((draft.thread, draft.shape)).or_default().push(at);
-                told.push(vec![draft.position.input]);
-                kept.push(draft);
-            }
+        if let Some(other) = kept.get_mut(at) {
+            joined.merged += 1;
+            told.get_mut(at).into_iter().for_each(|told| told.push(draft.position.input));
+            other.complete(draft, &mut joined);
+        } else {
+            by_thread.entry((draft.thread, draft.shape)).or_default().push(at);
+            told.push(vec![draft.position.input]);
+            kept.push(draft);
         }
     }
     (kept, joined)
@@ -86,7 +83,7 @@ pub(super) fn recall(drafts: &mut [Draft]) {
             told.entry(answer.asked).or_default().push((session, answer));
         }
     }
-    let silent = |draft: &&mut Draft| !draft.answered && draft.status == Status::Ok && draft.calls.is_empty();
+    let silent = |draft: &&mut Draft| !draft.recorded.answer && draft.status == Status::Ok && draft.calls.is_empty();
     // Of attempts that all seem to have gone well, the last.
     for draft in drafts.iter_mut().rev().filter(silent) {
         let known = told.get_mut(&draft.thread).into_iter().flatten().find(|(session, _)| *session == draft.session);
@@ -122,12 +119,12 @@ impl Draft {
         fill(&mut self.max_tokens, other.max_tokens, joined);
         self.harness = self.harness.min(other.harness);
         self.names.extend(&other.names);
-        let silent = |draft: &Self| !draft.answered && draft.status == Status::Ok;
+        let silent = |draft: &Self| !draft.recorded.answer && draft.status == Status::Ok;
         let unknown = |draft: &Self| draft.cut_by_unknown || draft.status == Status::NetworkError;
         if (silent(self) || unknown(self)) && !silent(&other) && !unknown(&other) {
             joined.added += 1;
             (self.status, self.cut_by_unknown) = (other.status, other.cut_by_unknown);
-            self.answered |= other.answered;
+            self.recorded.answer |= other.recorded.answer;
         } else if self.status != other.status && !silent(&other) && !unknown(&other) {
             joined.conflicts += 1;
         }
@@ -140,7 +137,9 @@ impl Draft {
             (&mut self.usage.output, other.usage.output),
             (&mut self.usage.reasoning, other.usage.reasoning),
         ];
-        usage.iter_mut().for_each(|(own, theirs)| fill(own, *theirs, joined));
+        for (own, theirs) in &mut usage {
+            fill(own, *theirs, joined);
+        }
         if self.calls.is_empty() && !other.calls.is_empty() {
             joined.added += 1;
             (self.calls, self.output_parts) = (other.calls, other.output_parts);

@@ -7,6 +7,7 @@
 //! Exchange → extract → Draft → sessions → threads → lineage → edges → rows → profile → publish → Session
 //! ```
 
+mod api;
 mod chains;
 mod draft;
 mod edges;
@@ -208,8 +209,8 @@ impl Lost {
         let count = |lost: fn(&Draft) -> bool| {
             u64::try_from(session.iter().filter(|draft| lost(draft)).count()).unwrap_or(u64::MAX)
         };
-        let answers = count(|draft| draft.status == crate::trace::vocab::Status::Ok && !draft.answered);
-        Self { system: count(|draft| draft.no_system), tools: count(|draft| draft.no_tools), answers }
+        let answers = count(|draft| draft.status == crate::trace::vocab::Status::Ok && !draft.recorded.answer);
+        Self { system: count(|draft| !draft.recorded.system), tools: count(|draft| !draft.recorded.tools), answers }
     }
 }
 

@@ -28,22 +28,18 @@ impl Database {
     /// Opens the database at `path` whose bytes are also at hand, where it is a plain file; else the bytes alone.
     pub(super) fn open(path: Option<&Path>, mut bytes: impl Read) -> io::Result<Self> {
         let log = path.map(|path| beside(path, "-wal")).and_then(|log| std::fs::read(log).ok()).unwrap_or_default();
-        let opened = match path.filter(|_| log.is_empty()) {
-            Some(path) => {
-                let flags =
-                    OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-                Connection::open_with_flags(uri(path), flags)
-            }
-            None => {
-                let mut image = Vec::new();
-                bytes.by_ref().take(MEMORY).read_to_end(&mut image)?;
-                lay_over(&mut image, &log);
-                Connection::open_in_memory().and_then(|mut connection| {
-                    let size = image.len();
-                    connection.deserialize_read_exact("main", image.as_slice(), size, true)?;
-                    Ok(connection)
-                })
-            }
+        let opened = if let Some(path) = path.filter(|_| log.is_empty()) {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            Connection::open_with_flags(uri(path), flags)
+        } else {
+            let mut image = Vec::new();
+            bytes.by_ref().take(MEMORY).read_to_end(&mut image)?;
+            lay_over(&mut image, &log);
+            Connection::open_in_memory().and_then(|mut connection| {
+                let size = image.len();
+                connection.deserialize_read_exact("main", image.as_slice(), size, true)?;
+                Ok(connection)
+            })
         };
         // Of SQLite's messages nothing is kept: some quote what they read.
         opened.map(Self).map_err(|_| io::ErrorKind::InvalidData.into())

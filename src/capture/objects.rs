@@ -50,21 +50,22 @@ impl Objects {
         };
         let (mut text, offset, mut unended) = (line.bytes.to_vec(), line.position.offset, line.unended);
         let by_line = *self.by_line.get_or_insert_with(|| is_closed(&text));
-        while !by_line {
-            match self.lines.next() {
-                Some(Ok(line)) => {
-                    text.push(b'\n');
-                    text.extend_from_slice(line.bytes);
-                    unended = line.unended;
-                    if u64::try_from(text.len()).is_ok_and(|length| length > self.limits.record_bytes) {
-                        return Some(Err(LogError { position: line.position, reason: SkipReason::TooLarge }));
+        if !by_line {
+            while let Some(line) = self.lines.next() {
+                match line {
+                    Ok(line) => {
+                        text.push(b'\n');
+                        text.extend_from_slice(line.bytes);
+                        unended = line.unended;
+                        if u64::try_from(text.len()).is_ok_and(|length| length > self.limits.record_bytes) {
+                            return Some(Err(LogError { position: line.position, reason: SkipReason::TooLarge }));
+                        }
+                    }
+                    Err(error) => {
+                        self.ready.push_back(Err(error));
+                        break;
                     }
                 }
-                Some(Err(error)) => {
-                    self.ready.push_back(Err(error));
-                    break;
-                }
-                None => break,
             }
         }
         Some(Ok((Text::from(text), offset, unended || !by_line)))

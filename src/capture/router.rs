@@ -88,7 +88,7 @@ impl Rows {
         let (kind, said) = (word(row.kind), word(row.msg));
         let is = |word: &[u8]| kind.as_bytes() == word || said.as_bytes() == word;
         if is(b"incoming request") {
-            let mut exchange = Exchange { position, method: "POST".into(), start: time, ..self.exchange(position) };
+            let mut exchange = Exchange { position, method: "POST".into(), start: time, ..Self::exchange(position) };
             let request = Fields::of(row.req);
             let field = |name| request.as_ref().and_then(|fields| json::text(fields.get(name)?));
             if let Some(url) = field("url") {
@@ -104,7 +104,7 @@ impl Rows {
                 Some(before) if has_body(&before) => (None, Some(before)),
                 before => (before, None),
             };
-            let mut exchange = before.unwrap_or_else(|| self.exchange(position));
+            let mut exchange = before.unwrap_or_else(|| Self::exchange(position));
             (exchange.body, exchange.position) = (body, position);
             exchange.start = exchange.start.or(time);
             self.open.insert(id, exchange);
@@ -125,7 +125,7 @@ impl Rows {
         Ok(self.open.remove(&id).filter(has_body))
     }
 
-    fn exchange(&self, position: Position) -> Exchange {
+    fn exchange(position: Position) -> Exchange {
         Exchange {
             position,
             method: "POST".into(),

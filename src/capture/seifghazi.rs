@@ -35,7 +35,7 @@ impl LogReader for Seifghazi {
 
     fn read(&self, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
         let parse =
-            Box::new(|text: &str, position, limits| Ok(vec![exchange(json::parse(text, limits)?, position, limits)?]));
+            Box::new(|text: &str, position, limits| Ok(vec![exchange(&json::parse(text, limits)?, position, limits)?]));
         Box::new(Objects::new(source, limits, input, "requests", parse))
     }
 
@@ -97,8 +97,8 @@ struct Response<'a> {
     body: Part<'a>,
     #[serde(borrow)]
     body_text: Part<'a>,
-    #[serde(borrow)]
-    response_time: Part<'a>,
+    #[serde(borrow, rename = "responseTime")]
+    took: Part<'a>,
     #[serde(borrow)]
     streaming_chunks: Part<'a>,
     #[serde(borrow)]
@@ -128,10 +128,10 @@ fn read_row(database: &Database, row: i64, position: Position, limits: Limits) -
         body: body.as_deref(),
         response: response.as_deref(),
     };
-    exchange(record, position, limits)
+    exchange(&record, position, limits)
 }
 
-fn exchange(record: Record, position: Position, limits: Limits) -> Result<Exchange, SkipReason> {
+fn exchange(record: &Record, position: Position, limits: Limits) -> Result<Exchange, SkipReason> {
     let path = json::get(record.endpoint, json::text)?.ok_or(SkipReason::Malformed)?;
     let fields = |part: Part| -> Result<_, SkipReason> {
         json::headers(
@@ -160,7 +160,7 @@ fn exchange(record: Record, position: Position, limits: Limits) -> Result<Exchan
     let response: Response = serde_json::from_str(response.get()).map_err(|_| SkipReason::Malformed)?;
     exchange.status = json::get(response.status_code, json::number)?.filter(|status| *status != 0);
     exchange.response_headers = fields(response.headers)?;
-    let took = json::get(response.response_time, |raw| micros(raw.get(), 1e3))?;
+    let took = json::get(response.took, |raw| micros(raw.get(), 1e3))?;
     let completed = json::get(response.completed_at, |raw| rfc3339(json::text(raw)?.as_str()?))?;
     exchange.end = start.zip(took).and_then(|(start, took)| start.plus(took)).or(completed);
     let chunks: Vec<&RawValue> = response

@@ -278,7 +278,7 @@ impl Building {
             "created" | "in_progress" | "completed" | "incomplete" | "failed" | "done" => {
                 self.whole(lenient(frame.response).unwrap_or_default(), !["created", "in_progress"].contains(&kind));
             }
-            _ if kind.ends_with(".delta") => {
+            _ if kind.rsplit('.').next() == Some("delta") => {
                 self.answer.first_content_us = self.answer.first_content_us.or(at_us);
             }
             _ => {}

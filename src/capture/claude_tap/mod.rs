@@ -155,28 +155,25 @@ fn exchange(text: &str, blobs: &Blobs, position: Position, limits: Limits) -> Re
         end,
         ..Exchange::default()
     };
-    match record.request {
-        Some(request) => {
-            let path = json::get(request.path, json::text)?.ok_or(SkipReason::Malformed)?;
-            exchange.path = Text::from(path_and_query(path.as_str().unwrap_or_default()));
-            exchange.method = json::get(request.method, json::text)?.unwrap_or_default();
-            exchange.headers = json::headers(request.headers)?;
-            exchange.body = json::stored(request.body, limits)?.map_or(Body::Empty, Body::Bytes);
-        }
-        None => {
-            record.messages.ok_or(SkipReason::Malformed)?;
-            let parts = [
-                ("model", record.model),
-                ("system", record.system),
-                ("tools", record.tools),
-                ("messages", record.messages),
-            ];
-            exchange.path = "/v1/messages".into();
-            exchange.method = "POST".into();
-            exchange.body = Body::Bytes(limits.check(json::object(&parts))?);
-            exchange.status = Some(200);
-            exchange.provenance = Provenance { trust: Trust::Reworded, ..Provenance::default() };
-        }
+    if let Some(request) = record.request {
+        let path = json::get(request.path, json::text)?.ok_or(SkipReason::Malformed)?;
+        exchange.path = Text::from(path_and_query(path.as_str().unwrap_or_default()));
+        exchange.method = json::get(request.method, json::text)?.unwrap_or_default();
+        exchange.headers = json::headers(request.headers)?;
+        exchange.body = json::stored(request.body, limits)?.map_or(Body::Empty, Body::Bytes);
+    } else {
+        record.messages.ok_or(SkipReason::Malformed)?;
+        let parts = [
+            ("model", record.model),
+            ("system", record.system),
+            ("tools", record.tools),
+            ("messages", record.messages),
+        ];
+        exchange.path = "/v1/messages".into();
+        exchange.method = "POST".into();
+        exchange.body = Body::Bytes(limits.check(json::object(&parts))?);
+        exchange.status = Some(200);
+        exchange.provenance = Provenance { trust: Trust::Reworded, ..Provenance::default() };
     }
     if let Some(response) = record.response {
         answer(&mut exchange, &response, limits)?;

@@ -2,6 +2,8 @@
 //!
 //! Invariant: rows are fetched one by one, by their row id, so that a broken one loses only itself.
 
+use std::collections::hash_map::Entry;
+
 use super::blobs::Blobs;
 use super::exchange;
 use crate::capture::database::Database;
@@ -35,12 +37,12 @@ fn read_row(database: &Database, row: i64, position: Position, limits: Limits) -
     let mut blobs = Blobs::default();
     let mut wanted = Blobs::wanted(&payload);
     while let Some(hash) = wanted.pop() {
-        if !blobs.0.contains_key(&hash) {
+        if let Entry::Vacant(place) = blobs.0.entry(hash) {
             let query = "SELECT payload_json FROM record_blobs WHERE session_id = ?1 AND hash = ?2";
             let blob: String =
-                database.one(query, &[&session, &hash], |row| row.get(0)).map_err(|_| SkipReason::BodyLost)?;
+                database.one(query, &[&session, place.key()], |row| row.get(0)).map_err(|_| SkipReason::BodyLost)?;
             wanted.extend(Blobs::wanted(&blob));
-            blobs.0.insert(hash, Text::from(blob));
+            place.insert(Text::from(blob));
         }
     }
     exchange(&payload, &blobs, position, limits).map_err(|reason| match reason {

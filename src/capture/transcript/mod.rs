@@ -36,7 +36,7 @@ impl LogReader for Transcript {
     }
 
     fn read(&self, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
-        rebuild::records(Rows::read(source, limits, input), None, &Facts::default(), limits)
+        rebuild::records(&Rows::read(source, limits, input), None, &Facts::default(), limits)
     }
 
     fn read_file(&self, path: &Path, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
@@ -44,7 +44,7 @@ impl LogReader for Transcript {
         let facts = facts(path, limits).unwrap_or_default();
         let parent = own.fork_of.as_ref().and_then(|_| session(path)).and_then(|path| File::open(path).ok());
         let parent = parent.map(|file| Rows::read(Box::new(file), limits, input));
-        rebuild::records(own, parent.as_ref(), &facts, limits)
+        rebuild::records(&own, parent.as_ref(), &facts, limits)
     }
 }
 

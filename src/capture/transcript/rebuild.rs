@@ -20,13 +20,13 @@ use crate::capture::reader::{Limits, Records};
 use crate::capture::text::Text;
 
 /// The requests of a transcript, in the order of their rows, and its broken rows.
-pub(super) fn records(own: Transcript, parent: Option<&Transcript>, facts: &Facts, limits: Limits) -> Records {
+pub(super) fn records(own: &Transcript, parent: Option<&Transcript>, facts: &Facts, limits: Limits) -> Records {
     let mut found: Vec<(u64, Result<Exchange, LogError>)> = Vec::new();
     for (record, offset, reason) in &own.broken {
         let position = Position { input: own.input, record: *record, offset: *offset };
         found.push((*record, Err(LogError { position, reason: *reason })));
     }
-    let builder = Builder { exact: exact::messages(&own), own: &own, parent, facts };
+    let builder = Builder { exact: exact::messages(own), own, parent, facts };
     let theirs: HashSet<&str> =
         parent.iter().flat_map(|parent| &parent.answers).map(|answer| answer.id.as_str()).collect();
     let kept: HashMap<&str, &Kept> = own.kept.iter().map(|kept| (kept.id.as_str(), kept)).collect();
@@ -130,14 +130,12 @@ impl Builder<'_> {
                 block.and_then(|block| with_mark(message, block)).map_or_else(|| Arc::clone(message), Arc::new)
             })
             .collect();
-        let (system, tools) = match self.own.shapes.get(&kept.shape) {
-            Some((system, tools)) => (system.as_ref(), tools.as_ref()),
-            None => {
-                (exchange.provenance.trust, exchange.provenance.no_system, exchange.provenance.no_tools) =
-                    (Trust::Partial, true, true);
-                (None, None)
-            }
-        };
+        let shape = self.own.shapes.get(&kept.shape);
+        if shape.is_none() {
+            exchange.provenance.trust = Trust::Partial;
+            (exchange.provenance.no_system, exchange.provenance.no_tools) = (true, true);
+        }
+        let (system, tools) = shape.map_or((None, None), |(system, tools)| (system.as_ref(), tools.as_ref()));
         exchange.body = body(kept.params.as_ref(), &marked, system, tools, limits);
     }
 
@@ -234,7 +232,7 @@ fn above<'a>(all: &'a Transcript, from: Option<&String>) -> Vec<&'a Row> {
         .filter(|row| matches!(&row.said, Said::Answered { id, .. } if ids.contains(id.as_str())))
         .map(|row| row.uuid.as_str())
         .collect();
-    let begun = !from.is_none_or(|uuid| !all.by_uuid.contains_key(uuid));
+    let begun = from.is_some_and(|uuid| all.by_uuid.contains_key(uuid));
     let belongs = |at: usize, row: &Row| {
         line.contains(&at)
             || answers.contains(row.uuid.as_str())

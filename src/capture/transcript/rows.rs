@@ -216,10 +216,7 @@ impl Transcript {
             "attachment" if fact.rendered.is_some() => {
                 let role = if string(fact.rendered_role).as_deref() == Some("user") { "user" } else { "system" };
                 // What an attachment became on the wire is known only where it says so.
-                Said::Sent {
-                    role,
-                    blocks: listed(fact.rendered)?.into_iter().filter(|block| is_block(block)).collect(),
-                }
+                Said::Sent { role, blocks: listed(fact.rendered)?.into_iter().filter(is_block).collect() }
             }
             "system" if string(fact.subtype).as_deref() == Some("api_error") => {
                 self.failed(&fact, time);
@@ -324,7 +321,7 @@ fn string(part: Part) -> Option<String> {
 }
 
 /// The fields of a message, and its blocks; of a string, one block of text. What the client notes on blocks is left out.
-fn blocks<'a>(message: Part<'a>) -> Result<(Fields<'a>, Vec<Arc<Text>>), SkipReason> {
+fn blocks(message: Part<'_>) -> Result<(Fields<'_>, Vec<Arc<Text>>), SkipReason> {
     let message = Fields::of(message).ok_or(SkipReason::Malformed)?;
     let content = message.get("content");
     let blocks = match content {
