@@ -8,16 +8,17 @@ use crate::capture::{Body, Cut, Exchange, LogError, Moment, ResponseBody, SkipRe
 use crate::tokenize::{Encoder, Layout};
 use crate::trace::vocab::{AgentKind, AgentType, Harness, Status, Stop, ToolClass, Vocabulary};
 use crate::trace::{Model, Parts, Usage};
-use crate::wire::WireError;
-use crate::wire::anthropic::{self, Answer, AnswerReader, Made, Message, MessagesRequest, Role, messages_from};
+use crate::wire::anthropic::{self, Answer, AnswerReader, Block, Made, Message, MessagesRequest, Role, messages_from};
+use crate::wire::{WireError, openai_chat, openai_responses};
 
-use super::chains::{Blocks, Chains, Prompt};
-use super::draft::{Call, Draft, ModelName, Shape, SpawnCall};
+use super::api::{Api, Responses};
+use super::chains::{Blocks, Chains, Node, Prompt};
+use super::draft::{Call, Draft, ModelName, Recorded, Shape, SpawnCall, Told};
 use super::key::{Tag, Tagger};
 use super::markers;
 use super::news::News;
 use super::prompt::{self, Normalized};
-use super::reading::{Reader, Reading, texts};
+use super::reading::{Reader, Reading, part_of, texts};
 use super::reuse::{Bodies, Progress, Sender};
 use super::scale::Scaler;
 
@@ -31,6 +32,7 @@ pub(super) struct Extractor {
     layout: Box<dyn Layout>,
     counter: Counter,
     bodies: Bodies,
+    responses: Responses,
 }
 
 /// Counts tokens of texts by themselves.
@@ -57,6 +59,8 @@ struct Read {
     around: Around,
     reading: Reading,
     news: News,
+    /// Answers among the messages that no request had before.
+    told: Vec<Told>,
     /// What the messages show of the request's purpose.
     shape: Shape,
     directive: Option<(AgentKind, Tag)>,
@@ -90,6 +94,7 @@ impl Extractor {
             layout,
             counter: Counter { encoder, tokens: Vec::new() },
             bodies: Bodies::new(reuse),
+            responses: Responses::default(),
         }
     }
 
@@ -100,22 +105,28 @@ impl Extractor {
     pub(super) fn draft(&mut self, mut exchange: Exchange) -> Result<Draft, LogError> {
         let position = exchange.position;
         let error = |reason| LogError { position, reason };
-        let is_count = api(&exchange).ok_or(error(SkipReason::OtherApi))?;
+        let api = Api::of(&exchange).ok_or(error(SkipReason::OtherApi))?;
+        let is_count = api == Api::CountTokens;
         let answer = answer(&exchange);
         let body = match std::mem::replace(&mut exchange.body, Body::Empty) {
             Body::Bytes(body) => body,
             Body::Lost => return Err(error(SkipReason::BodyLost)),
             Body::Empty => return Err(error(SkipReason::BadBody)),
         };
+        let body = if api == Api::Responses {
+            self.responses.whole(&exchange, body, &answer, &self.tagger).map_err(error)?
+        } else {
+            body
+        };
         let header = |name: &str| exchange.headers.get(name).map(str::to_ascii_lowercase);
         let session = header("x-claude-code-session-id").map(|session| session_tag(&self.tagger, &session));
         let agent = header("x-claude-code-agent-id").map(|agent| self.tagger.text(&agent));
         let usage = usage(&answer.usage);
-        let read = self.read((session, agent), body, &usage);
+        let read = self.read(api, (session, agent), body, &usage);
         let read = read.map_err(|wire| error(if wire.too_deep { SkipReason::TooDeep } else { SkipReason::BadBody }))?;
         let start_us =
             exchange.start.or(exchange.first_byte).or(exchange.end).ok_or(error(SkipReason::NoTime))?.unix_us;
-        let Read { around, reading, news, shape, directive } = read;
+        let Read { around, reading, news, told, shape, directive } = read;
         self.normalized.add(&around.dropped);
         self.normalized.add(&reading.dropped);
         let class = header("x-claude-code-request-class").unwrap_or_default();
@@ -130,10 +141,23 @@ impl Extractor {
             moment.map(|moment| u64::try_from(moment.unix_us.saturating_sub(start_us)).unwrap_or(0))
         };
         let (status, cut_by_unknown) = status(&exchange, &answer);
-        let other_session = || header("x-session-id").map(|session| session_tag(&self.tagger, &session));
+        let (other_session, parent_session) = self.other_session(&exchange);
+        let names = [exchange.response_headers.get("request-id"), Some(&*answer.id)];
+        let names = names.into_iter().flatten().filter(|name| !name.is_empty());
+        let provenance = &exchange.provenance;
         Ok(Draft {
             position,
-            session: session.or(around.session).or_else(other_session),
+            session: session.or(around.session).or(other_session),
+            parent_session: parent_session.filter(|_| session.or(around.session).is_none()),
+            spawn_call: provenance.spawn_call.as_ref().and_then(Text::as_str).map(|id| self.tagger.text(id)),
+            names: names.map(|name| self.tagger.text(name)).collect(),
+            trust: provenance.trust,
+            recorded: Recorded {
+                system: !provenance.no_system,
+                tools: !provenance.no_tools,
+                answer: matches!(exchange.response, ResponseBody::Pieces(_)),
+            },
+            told,
             agent,
             parent_agent: header("x-claude-code-parent-agent-id").map(|agent| self.tagger.text(&agent)),
             identity: self.identity(&exchange, &answer, &reading),
@@ -167,8 +191,9 @@ impl Extractor {
     }
 
     /// Reads a body: from where it parts from one that was read before or, if there is none, from its start.
-    fn read(&mut self, sender: Sender, body: Text, usage: &Usage) -> Result<Read, WireError> {
-        if let Some(mut progress) = self.bodies.take(sender, body.as_bytes()) {
+    fn read(&mut self, api: Api, sender: Sender, body: Text, usage: &Usage) -> Result<Read, WireError> {
+        let is_messages = matches!(api, Api::Messages | Api::CountTokens);
+        if let Some(mut progress) = self.bodies.take(sender, body.as_bytes()).filter(|_| is_messages) {
             let rest = messages_from(body.as_bytes(), progress.end());
             if let Ok((messages, close)) = rest
                 && body.as_bytes().len() - close == progress.behind
@@ -180,12 +205,16 @@ impl Extractor {
                 return Ok(read);
             }
         }
-        self.read_whole(sender, body, usage)
+        self.read_whole(api, sender, body, usage)
     }
 
     /// Reads a body from its start.
-    fn read_whole(&mut self, sender: Sender, body: Text, usage: &Usage) -> Result<Read, WireError> {
-        let request = MessagesRequest::parse(body.as_bytes())?;
+    fn read_whole(&mut self, api: Api, sender: Sender, body: Text, usage: &Usage) -> Result<Read, WireError> {
+        let request = match api {
+            Api::Messages | Api::CountTokens => MessagesRequest::parse(body.as_bytes())?,
+            Api::Chat => openai_chat::parse(body.as_bytes())?,
+            Api::Responses => openai_responses::parse(body.as_bytes())?,
+        };
         let refused = |_| WireError { line: 0, column: 0, too_deep: false };
         let mut around = self.around(&request);
         let mut head = prompt::head(&request, &self.tagger, &mut around.dropped);
@@ -234,7 +263,7 @@ impl Extractor {
         sender: Sender,
     ) -> Result<Read, WireError> {
         let first = progress.messages();
-        let mut seen = first;
+        let (mut seen, mut answers) = (first, Vec::new());
         let by_message = self.by_message();
         let mut reader = Reader {
             tagger: &self.tagger,
@@ -245,6 +274,7 @@ impl Extractor {
         for (at, message) in (first + 1..).zip(messages) {
             let raw = body.get(progress.end()..message.end).unwrap_or_default();
             let mut reading = progress.reading().clone();
+            let asked = reading.thread;
             let new = reading.next(message, raw, &mut reader).map_err(|_| WireError {
                 line: 0,
                 column: 0,
@@ -252,9 +282,12 @@ impl Extractor {
             })?;
             if !new {
                 seen = at;
+            } else if message.role == Role::Assistant {
+                answers.push((asked, message));
             }
             progress.push(message.end, reading);
         }
+        let told = answers.into_iter().map(|(asked, message)| self.told(asked, message)).collect();
         let reading = progress.reading().clone();
         let asked = messages.iter().rposition(|message| message.role == Role::User);
         let latest = asked.and_then(|asked| messages.get(asked)).map(|message| &message.blocks[..]).unwrap_or_default();
@@ -263,8 +296,25 @@ impl Extractor {
             shape: reading.shape(first + asked.unwrap_or(0), latest, sender.0.is_some()),
             directive: reading.directive(latest, &self.tagger),
             around: progress.around.clone(),
+            told,
             reading,
         })
+    }
+
+    /// What a message shows of the answer that it once was.
+    fn told(&mut self, asked: Node, message: &Message<'_>) -> Told {
+        let made = message.blocks.iter().filter_map(|block| match block {
+            Block::ToolUse { id, name, input } => Some(Made::ToolUse {
+                id: id.to_string(),
+                name: name.to_string(),
+                input: input.to_string(),
+                whole_at_us: None,
+            }),
+            Block::Content(_) | Block::Thinking(_) | Block::ToolResult { .. } => None,
+        });
+        let calls = made.filter_map(|made| self.call(&made)).collect();
+        let parts = message.blocks.iter().fold(Parts::default(), |parts, block| parts.with(part_of(block)));
+        Told { asked, calls, parts }
     }
 
     fn around(&self, request: &MessagesRequest<'_>) -> Around {
@@ -288,6 +338,14 @@ impl Extractor {
         }
     }
 
+    /// The session that other harnesses name, and the session that started it.
+    fn other_session(&self, exchange: &Exchange) -> (Option<Tag>, Option<Tag>) {
+        let header = |name| exchange.headers.get(name).filter(|value| !value.is_empty()).map(str::to_ascii_lowercase);
+        let found = markers::SESSION_HEADERS.iter().find_map(|(own, parent)| Some((header(own)?, header(parent))));
+        let tag = |session: String| session_tag(&self.tagger, &session);
+        found.map_or((None, None), |(own, parent)| (Some(tag(own)), parent.map(tag)))
+    }
+
     /// A tag of what the provider called the exchange, and of the conversation that it was about.
     fn identity(&self, exchange: &Exchange, answer: &Answer, reading: &Reading) -> Option<Tag> {
         let named = exchange.response_headers.get("request-id").unwrap_or(&answer.id);
@@ -303,6 +361,7 @@ impl Extractor {
             subagent_type: String,
             script: String,
             to: String,
+            message: String,
         }
         let Made::ToolUse { id, name, input, whole_at_us } = made else { return None };
         let class = markers::tool_class(name);
@@ -331,24 +390,16 @@ impl Extractor {
                     call.spawn =
                         Some(SpawnCall { prompts, agent_type: AgentType::WorkflowSubagent, kind: AgentKind::Workflow });
                 }
+                "task" | "spawn_agent" => {
+                    let prompt = if input.prompt.is_empty() { &input.message } else { &input.prompt };
+                    let (agent_type, kind) = (AgentType::Custom, AgentKind::Subagent);
+                    call.spawn = Some(SpawnCall { prompts: vec![self.tagger.text(prompt)], agent_type, kind });
+                }
                 "SendMessage" => call.to = Some(self.tagger.text(&input.to)),
                 _ => {}
             }
         }
         Some(call)
-    }
-}
-
-/// Whether the exchange is a count_tokens request; none for another API.
-fn api(exchange: &Exchange) -> Option<bool> {
-    let path = exchange.path.as_str()?;
-    let path = path.split(['?', '#']).next().unwrap_or(path).trim_end_matches('/');
-    let posted = exchange.method.is_empty() || exchange.method.as_bytes().eq_ignore_ascii_case(b"POST");
-    match () {
-        () if !posted => None,
-        () if path.ends_with("/v1/messages") => Some(false),
-        () if path.ends_with("/v1/messages/count_tokens") => Some(true),
-        () => None,
     }
 }
 
@@ -414,7 +465,7 @@ fn usage(stated: &anthropic::Usage) -> Usage {
         cache_write_5m: narrow(stated.cache_write_5m),
         cache_write_1h: narrow(stated.cache_write_1h),
         output: narrow(stated.output),
-        reasoning: None,
+        reasoning: narrow(stated.reasoning),
     }
 }
 

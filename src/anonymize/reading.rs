@@ -125,7 +125,7 @@ fn last_text<'a>(blocks: &'a [Block<'a>]) -> Option<&'a str> {
     texts(blocks).next_back()
 }
 
-fn part_of(block: &Block<'_>) -> Parts {
+pub(super) fn part_of(block: &Block<'_>) -> Parts {
     match block {
         Block::Content(ContentBlock::Text(_)) => Parts::TEXT,
         Block::Content(ContentBlock::Image(_)) => Parts::IMAGE,

@@ -49,6 +49,11 @@ impl Input {
         self.path.as_deref().filter(|_| self.named)
     }
 
+    /// Its path, for those who read it: errors and messages may only show [`Self::named`].
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     /// Its size on disk; none for stdin and pipes.
     pub fn bytes(&self) -> Option<u64> {
         self.bytes
@@ -124,7 +129,7 @@ impl Inputs {
                 InputError::Unreadable(argument.to_path_buf(), kind)
             })?;
             // A pipe or socket in a folder would block; one that is named is read.
-            if entry.file_type().is_file() {
+            if entry.file_type().is_file() && !belongs_to_another(entry.path()) {
                 self.push(Some(entry.into_path()), false)?;
             }
         }
@@ -138,6 +143,15 @@ impl Inputs {
         self.list.push(Input { number, path, named, bytes, consumed: Arc::clone(&self.consumed) });
         Ok(())
     }
+}
+
+/// Whether a file in a folder is a part of another one, which is read with it: the log of a database, the facts of an agent.
+fn belongs_to_another(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+    let of =
+        ["-wal", "-shm", "-journal", ".write.lock"].iter().find_map(|end| name.strip_suffix(end).map(str::to_owned));
+    let of = of.or_else(|| name.strip_suffix(".meta.json").map(|agent| format!("{agent}.jsonl")));
+    of.is_some_and(|of| path.with_file_name(of).is_file())
 }
 
 /// Counts what is read.

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 
-use crate::trace::vocab::{Keep, License, Profile, PromptScale, Scope, SourceFormat, Vocabulary};
+use crate::trace::vocab::{Harness, Keep, License, Profile, PromptScale, Scope, SourceFormat, Vocabulary};
 
 /// Flags of every subcommand.
 #[derive(Clone, Copy, Debug, Args)]
@@ -83,6 +83,19 @@ pub struct ConvertArgs {
     /// Leave out sessions with fewer requests
     #[arg(long, value_name = "N", env = "TRACECLOAK_MIN_REQUESTS", hide_env = true, default_value_t = 1)]
     pub min_requests: u32,
+    /// Keep only sessions of these harnesses; separate them by commas
+    #[arg(long, value_name = "LIST", env = "TRACECLOAK_ONLY_HARNESS", hide_env = true, value_delimiter = ',')]
+    #[arg(value_parser = words(Harness::ALL))]
+    pub only_harness: Vec<Harness>,
+    /// Keep only requests sent at this time or later, such as 2026-03-01T00:00:00Z; not written to the trace
+    #[arg(long, value_name = "TIME", env = "TRACECLOAK_SINCE", hide_env = true, value_parser = moment)]
+    pub since: Option<Moment>,
+    /// Keep only requests sent before this time; not written to the trace
+    #[arg(long, value_name = "TIME", env = "TRACECLOAK_UNTIL", hide_env = true, value_parser = moment)]
+    pub until: Option<Moment>,
+    /// Keep only sessions that this file lists, an id a line; of all others nothing but headers is read
+    #[arg(long, value_name = "FILE", env = "TRACECLOAK_CONSENT", hide_env = true)]
+    pub consent: Option<PathBuf>,
     /// Read every body from its start: slow, for comparing
     #[arg(long, env = "TRACECLOAK_REFERENCE", hide_env = true, value_parser = BoolishValueParser::new())]
     pub reference: bool,
@@ -127,6 +140,15 @@ pub struct InspectArgs {
     /// Replace an existing page
     #[arg(long, env = "TRACECLOAK_FORCE", hide_env = true, value_parser = BoolishValueParser::new())]
     pub force: bool,
+}
+
+/// A time that was typed, in microseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment(pub i64);
+
+fn moment(text: &str) -> Result<Moment, &'static str> {
+    let time = text.parse::<jiff::Timestamp>().map_err(|_| "a time is written as 2026-03-01T00:00:00Z")?;
+    Ok(Moment(time.as_microsecond()))
 }
 
 /// Which reader reads the logs.
@@ -243,6 +265,15 @@ pub(super) mod tests {
         for keep in Keep::ALL {
             assert_eq!(convert(&format!("- -o out --keep {}", keep.word())).unwrap().keep, [*keep]);
         }
+    }
+
+    #[test]
+    fn a_selection_is_by_harness_time_and_consent() {
+        let args =
+            convert("- -o out --only-harness codex,opencode --since 1970-01-01T00:00:01Z --consent ids").unwrap();
+        assert_eq!(args.only_harness, [Harness::Codex, Harness::OpenCode]);
+        assert_eq!((args.since, args.until), (Some(Moment(1_000_000)), None));
+        assert!(convert("- -o out --until yesterday").is_err());
     }
 
     #[test]

@@ -31,15 +31,17 @@ fn cases() -> Vec<(PathBuf, Value)> {
         .map(Result::unwrap)
         .map(|expected| {
             let stem = expected.to_str().unwrap().strip_suffix(".expected.json").unwrap().to_owned();
-            let log = ["jsonl", "har"]
-                .map(|ending| PathBuf::from(format!("{stem}.{ending}")))
+            // A log is a file or, of transcripts, a folder.
+            let endings = ["", ".jsonl", ".json", ".har", ".flow", ".log", ".sqlite3"];
+            let log = endings
+                .map(|ending| PathBuf::from(format!("{stem}{ending}")))
                 .into_iter()
                 .find(|log| log.exists())
                 .unwrap();
             (log, serde_json::from_slice(&std::fs::read(&expected).unwrap()).unwrap())
         })
         .collect();
-    assert!(cases.len() >= 17, "only {} fixtures found", cases.len());
+    assert!(cases.len() >= 33, "only {} fixtures found", cases.len());
     cases
 }
 

@@ -2,6 +2,8 @@
 
 mod analyze;
 mod architecture;
+mod capture;
+#[cfg(test)]
 mod cli;
 mod convert;
 mod derive;

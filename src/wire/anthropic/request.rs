@@ -219,11 +219,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 }
 
 /// A value that is as if absent where its type is wrong.
-fn lenient<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+pub(in crate::wire) fn lenient<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }
 
-fn list(raw: Option<&RawValue>) -> Result<Vec<&RawValue>, WireError> {
+pub(in crate::wire) fn list(raw: Option<&RawValue>) -> Result<Vec<&RawValue>, WireError> {
     let list = raw.map(|raw| serde_json::from_str::<Option<Vec<&RawValue>>>(raw.get())).transpose()?;
     Ok(list.flatten().unwrap_or_default())
 }
@@ -338,7 +338,7 @@ fn block(raw: &RawValue, depth: u8) -> Result<Block<'_>, WireError> {
 }
 
 /// A text; a null or missing one is empty. Another type is an error, since the prompt can't be laid out.
-fn text(raw: Option<&RawValue>) -> Result<Cow<'_, str>, WireError> {
+pub(in crate::wire) fn text(raw: Option<&RawValue>) -> Result<Cow<'_, str>, WireError> {
     let text = raw.map(|raw| serde_json::from_str::<Option<Text<'_>>>(raw.get())).transpose()?.flatten();
     Ok(text.map(|text| text.0).unwrap_or_default())
 }
