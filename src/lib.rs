@@ -25,6 +25,7 @@
 //! | `capture` | raw logs, one file a log format | wire |
 //! | `anonymize` | from exchanges to sessions | trace, wire, tokenize, capture |
 //! | `format` | trace files | trace |
+//! | `proof` | whether text of a log is in a trace | audit, wire, capture, anonymize, trace, format |
 //! | `cli` | the program | all |
 //!
 //! The text-free side (`trace`, `format`) never imports the text side. `tests/suite/architecture.rs` fails where a module uses
@@ -61,6 +62,7 @@ pub mod anonymize;
 pub mod capture;
 pub mod cli;
 pub mod format;
+pub mod proof;
 pub mod tokenize;
 pub mod trace;
 pub mod wire;
