@@ -197,7 +197,7 @@ mod tests {
             (big.to_string(), 64),
             (little.to_string(), 64),
             ((big >> 1).to_string(), 63),
-            ((big & (1 << 53) - 1).to_string(), 53),
+            ((big & ((1 << 53) - 1)).to_string(), 53),
             ((big >> 32 | 1 << 31).to_string(), 32),
             (format!("\"{big:016x}\""), 64),
             (format!("\"{digest:x}\""), 64),

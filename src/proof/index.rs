@@ -18,7 +18,8 @@ pub(super) const GRAM: usize = 8;
 /// Distinct bytes that a window needs to tell anything: runs of one digit or of spaces are everywhere.
 const DISTINCT: usize = 6;
 
-/// Words of the smallest and of the largest filter: 32 KiB, which fits the first-level cache, and 32 MiB.
+/// Words of the smallest and of the largest filter: 32 KiB, which fits the first-level cache, and 32 MiB. In between there is a
+/// word for two grams: so one probe in a thousand that should not gets through.
 const FILTER: Range<usize> = 1 << 12..1 << 22;
 
 /// Where bytes of the residual stand.
@@ -107,7 +108,7 @@ impl Index {
 
     /// Makes the filter; to be called once, after the last piece.
     pub(super) fn freeze(&mut self) {
-        let words = self.arena.len().next_power_of_two().clamp(FILTER.start, FILTER.end);
+        let words = (self.arena.len() / 2).next_power_of_two().clamp(FILTER.start, FILTER.end);
         self.filter = vec![0; words];
         for segment in &self.segments {
             let bytes = self.arena.get(segment.range.clone()).unwrap_or_default();
@@ -194,12 +195,12 @@ fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// The word of the filter where a gram is noted, and its two bits.
+/// The word of the filter where a gram is noted, and its three bits.
 fn spot(gram: [u8; GRAM], words: usize) -> (usize, u64) {
     let gram = u64::from_le_bytes(gram);
     let hash = (gram ^ (gram >> 29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let word = usize::try_from(hash >> 32).unwrap_or(0) & (words - 1);
-    (word, 1 << (hash >> 26 & 63) | 1 << (hash >> 20 & 63))
+    (word, 1 << ((hash >> 26) & 63) | 1 << ((hash >> 20) & 63) | 1 << ((hash >> 14) & 63))
 }
 
 /// The stretches of `bytes` that can stand in UTF-8 without NUL, its ends perhaps cut.

@@ -4,5 +4,9 @@
 mod architecture;
 #[cfg(test)]
 mod cli;
+#[cfg(test)]
 mod convert;
+#[cfg(test)]
+mod privacy;
+#[cfg(test)]
 mod schemas;
