@@ -31,6 +31,7 @@
 //! | `metrics` | records, what they come to, what a server says of itself | trace |
 //! | `report` | analyses and runs as text and pages | trace, metrics, analyze |
 //! | `mock` | a mock endpoint with a simulated prefix cache | trace, wire, tokenize |
+//! | `proof` | whether text of a log is in a trace | audit, wire, capture, anonymize, trace, format |
 //! | `cli` | the program | all |
 //!
 //! The text-free side (`trace`, `format`, `derive`, `analyze`) never imports the text side. `tests/suite/architecture.rs` fails
@@ -73,6 +74,7 @@ pub mod metrics;
 pub mod mock;
 pub mod replay;
 pub mod report;
+pub mod proof;
 pub mod tokenize;
 pub mod trace;
 pub mod wire;

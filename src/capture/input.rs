@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use walkdir::WalkDir;
 
+use super::decompress::decompress;
+
 /// Why what a user gave is no list of inputs.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
@@ -66,6 +68,16 @@ impl Input {
             None => Box::new(io::stdin()),
         };
         Ok(Box::new(Counted { inner, consumed: Arc::clone(&self.consumed) }))
+    }
+
+    /// Opens it, decompressed.
+    pub fn decompressed(&self) -> io::Result<Box<dyn Read + Send>> {
+        decompress(self.open()?)
+    }
+
+    /// Whether it can be read again: stdin and pipes can't.
+    pub fn can_reopen(&self) -> bool {
+        self.bytes.is_some()
     }
 }
 

@@ -5,6 +5,7 @@ mod architecture;
 mod capture;
 #[cfg(test)]
 mod cli;
+#[cfg(test)]
 mod convert;
 mod derive;
 mod formats;
@@ -12,4 +13,7 @@ mod mock;
 mod otherformats;
 mod prompts;
 mod replay;
+#[cfg(test)]
+mod privacy;
+#[cfg(test)]
 mod schemas;
