@@ -58,6 +58,7 @@
 )]
 
 pub mod anonymize;
+pub mod audit;
 pub mod capture;
 pub mod cli;
 pub mod format;
