@@ -272,6 +272,7 @@ def main():
         wrong = [c for c in theirs if theirs[c] != ours[c]]
         for c in wrong:
             print(f'{c}: recording {ours[c]}, graph {theirs[c]}')
+        print(f'{len(theirs) - len(wrong)} of {len(theirs)} counts equal: ' + ', '.join(f'{theirs[c]} {c}' for c in theirs if theirs[c]))
         return 1 if wrong else 0
     if args.json:
         print(json.dumps({name: n for name, (_, n) in counts.items()}, indent=1))

@@ -775,7 +775,7 @@ def fork(c):
               T(f'<fork-boilerplate>\n{w.text(30)}\n</fork-boilerplate>\n\nYour directive: {ask}'))
     f, g = forks
     f.send(top.stops[1] + 18, 1500, [U('Bash', command='cat README.md', description='Read')], spawn=(calls[0], 'tool_result'))
-    g.send(top.end + 22, 1200, [U('Bash', command='grep -rn label src', description='Search')], spawn=(calls[1], 'prompt'))
+    g.send(top.end + 22, 1200, [U('Bash', command='grep -rn label src', description='Search')], spawn=(calls[1], 'tool_result'))
     g.results((g.calls()[0], w.text(50)))
     g.send(g.last.end + 85, 900, [T(w.text(25))], why='tool')
     f.results((f.calls()[0], w.text(70)))

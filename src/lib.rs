@@ -57,6 +57,7 @@
     expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "tests may convert freely")
 )]
 
+pub mod analyze;
 pub mod anonymize;
 pub mod audit;
 pub mod capture;

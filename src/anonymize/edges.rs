@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::trace::Edge;
 use crate::trace::vocab::{DelayKind, Evidence, Relation, RequestKind, Stop, Trigger};
 
-use super::draft::{Draft, Notice};
+use super::draft::{Draft, Notice, Outcome};
 use super::key::Tag;
 use super::lineage::Lineage;
 use super::threads::Threads;
@@ -110,15 +110,13 @@ fn before(
     };
     let kind_of = |request: usize| threads.requests.get(request).map(|plan| plan.kind);
     if plan.kind != RequestKind::Turn {
-        // A side request hangs off the turn it repeats or, if there is none, the last turn that had ended.
-        if let Some(extended) = plan.extends {
-            return Some((counted(extended), Evidence::Prefix, DelayKind::None));
-        }
+        // A side request hangs off the last turn that had ended. It may repeat the thread up to there, or only most of it.
+        let evidence = if plan.extends.is_some() { Evidence::Prefix } else { Evidence::Time };
         let start = times.get(at)?.start;
         let ended = thread().find(|before| {
             kind_of(*before) == Some(RequestKind::Turn) && times.get(*before).is_some_and(|times| times.end <= start)
         });
-        return ended.map(|turn| (turn, Evidence::Time, DelayKind::None));
+        return ended.map(|turn| (counted(turn), evidence, DelayKind::None));
     }
     let goes_on = thread().find(|before| match kind_of(*before) {
         Some(RequestKind::Turn) => true,
@@ -140,7 +138,10 @@ fn before(
     let tells_of_agent = |notice: &Notice| {
         threads.by_tag.contains_key(&notice.task) || notice.call.is_some_and(|call| lineage.spawning.contains(&call))
     };
+    let interrupted = draft.results.iter().any(|result| result.outcome == Outcome::Interrupted);
     let kind = match draft {
+        _ if lineage.starts.contains(&at) => DelayKind::Agent,
+        _ if draft.user_text && interrupted => DelayKind::User,
         _ if draft.notices.iter().any(tells_of_agent)
             || draft.results.iter().any(|result| answers_agent(&result.call)) =>
         {

@@ -100,7 +100,6 @@ impl Extractor {
         let duration = |moment: Option<crate::capture::Moment>| {
             moment.map(|moment| u64::try_from(moment.unix_us.saturating_sub(start_us)).unwrap_or(0))
         };
-        let streamed = request.stream == Some(true) && exchange.status == Some(200);
         let (status, cut_by_unknown) = status(exchange, &answer);
         Ok(Draft {
             position: exchange.position,
@@ -114,13 +113,13 @@ impl Extractor {
                 .map_or_else(|| ModelName::Unlisted(self.tagger.text(&request.model)), ModelName::Listed),
             start_us,
             duration_us: duration(exchange.end),
-            ttft_us: answer.first_content_us.or(duration(exchange.first_byte).filter(|_| streamed)),
+            ttft_us: answer.first_content_us,
             prompt: place,
             tools_tokens: laid.tools,
             system_tokens: laid.system,
             thread,
             messages: clamp(request.messages.len()),
-            streaming: request.stream.or(Some(false).filter(|_| !is_count)),
+            streaming: Some(request.stream == Some(true)),
             max_tokens: request.max_tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
             input_parts: request
                 .messages
@@ -249,7 +248,11 @@ impl Extractor {
             let input: Input = serde_json::from_str(input).unwrap_or_default();
             match &**name {
                 "Agent" | "Task" => {
-                    let agent_type = markers::agent_type(&input.subagent_type);
+                    let agent_type = if input.subagent_type.is_empty() {
+                        AgentType::GeneralPurpose
+                    } else {
+                        markers::agent_type(&input.subagent_type)
+                    };
                     let kind = if agent_type == AgentType::Fork { AgentKind::Fork } else { AgentKind::Subagent };
                     call.spawn = Some(SpawnCall { prompts: vec![self.tagger.text(&input.prompt)], agent_type, kind });
                 }
@@ -311,10 +314,11 @@ fn status(exchange: &Exchange, answer: &Answer) -> (Status, bool) {
         Some(429) => (Status::RateLimited, false),
         Some(500..) => (Status::ServerError, false),
         Some(400..) => (Status::ClientError, false),
-        Some(_) if exchange.cut.is_some() => cut(),
+        // A client hangs up once it has read an error event, so the error comes before the cut.
         Some(_) => match (&exchange.response, &*answer.error) {
             (_, "overloaded_error") => (Status::Overloaded, false),
             (_, "rate_limit_error") => (Status::RateLimited, false),
+            (_, "") if exchange.cut.is_some() => cut(),
             (_, "") if answer.whole => (Status::Ok, false),
             // Nothing was kept of the answer, so nothing says that it failed.
             (ResponseBody::Lost | ResponseBody::Empty, "") => (Status::Ok, false),
@@ -345,11 +349,27 @@ fn shape(exchange: &Exchange, request: &MessagesRequest<'_>, is_count: bool, las
         () if is_count => Shape::CountTokens,
         () if class == "compaction" || markers::is_compaction(last_text) => Shape::Compaction,
         () if texts(&request.system).any(markers::is_summarizer) => Shape::Compaction,
-        () if markers::is_recap(last_text) => Shape::Recap,
+        () if markers::is_recap(last_text) || asks_behind_the_mark(exchange, request) => Shape::Recap,
         () if class == "auxiliary" || class == "side_reply" || server_tools => Shape::Side,
         () if request.tools.is_empty() => Shape::Bare,
         () => Shape::Thread,
     }
+}
+
+/// Whether the last user text stands behind the last cache mark: Claude Code marks the end of what the thread will go on from, so
+/// such a text asks something beside it.
+fn asks_behind_the_mark(exchange: &Exchange, request: &MessagesRequest<'_>) -> bool {
+    let claude = exchange.headers.get("x-claude-code-session-id").is_some();
+    let marked = request.messages.iter().rposition(|message| message.last_mark.is_some());
+    let asked = request.messages.iter().rposition(|message| message.role == Role::User);
+    claude
+        && marked.zip(asked).is_some_and(|(marked, asked)| {
+            let block = request
+                .messages
+                .get(marked)
+                .and_then(|message| message.last_mark.map(|mark| mark + 1 < message.blocks.len()));
+            asked > marked || (asked == marked && block == Some(true))
+        })
 }
 
 fn stop(reason: &str) -> Option<Stop> {

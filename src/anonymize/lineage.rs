@@ -56,6 +56,8 @@ pub(super) struct Lineage {
     pub(super) child_of: HashMap<CallAt, usize>,
     /// The ids of calls that start an agent or a workflow.
     pub(super) spawning: HashSet<Tag>,
+    /// Requests that a call set going.
+    pub(super) starts: HashSet<usize>,
     /// Agents whose start has no evidence.
     pub(super) unmatched_agents: u64,
     /// Calls that start an agent of which no request was seen.
@@ -87,22 +89,25 @@ pub(super) fn find(drafts: &[Draft], threads: &Threads) -> Lineage {
     finder.by_name();
     finder.by_prompt();
     finder.workflows();
-    finder.messages();
+    finder.messages(&answered);
     finder.joins(&answered);
     finder.parents();
+    let starts = finder.links.iter().flat_map(|links| &links.spawns).map(|spawn| spawn.to).collect();
     let unmatched_agents = finder.links.iter().skip(1).filter(|links| links.spawns.is_empty()).count();
     let spawns = drafts
         .iter()
         .enumerate()
         .flat_map(|(request, draft)| (0..draft.calls.len()).map(move |index| CallAt { request, index }));
-    let unmatched_calls =
-        spawns.filter(|at| finder.spawn_call(*at).is_some() && !finder.child_of.contains_key(at)).count();
+    let matched: HashSet<CallAt> =
+        finder.links.iter().flat_map(|links| &links.spawns).map(|spawn| spawn.call).collect();
+    let unmatched_calls = spawns.filter(|at| finder.spawn_call(*at).is_some() && !matched.contains(at)).count();
     let spawning =
         drafts.iter().flat_map(|draft| &draft.calls).filter(|call| call.spawn.is_some()).map(|call| call.id).collect();
     Lineage {
         agents: finder.links,
         answered,
         spawning,
+        starts,
         child_of: finder.child_of,
         unmatched_agents: u64::try_from(unmatched_agents).unwrap_or(u64::MAX),
         unmatched_calls: u64::try_from(unmatched_calls).unwrap_or(u64::MAX),
@@ -144,7 +149,9 @@ impl Finder<'_> {
         links.spawns.push(Spawn { call, to, evidence });
         links.kind = Some(kind);
         links.agent_type = Some(agent_type);
-        self.child_of.entry(call).or_insert(agent);
+        if kind != AgentKind::Workflow {
+            self.child_of.insert(call, agent);
+        }
     }
 
     /// By an agent named in a result or a notification, or a fork told by the id of its own call.
@@ -230,11 +237,14 @@ impl Finder<'_> {
     }
 
     /// Calls that speak to an agent set its next request going.
-    fn messages(&mut self) {
+    fn messages(&mut self, answered: &HashMap<Tag, Vec<usize>>) {
         for (request, draft) in self.drafts.iter().enumerate() {
-            for (index, to) in draft.calls.iter().enumerate().filter_map(|(index, call)| Some((index, call.to?))) {
+            for (index, call, to) in
+                draft.calls.iter().enumerate().filter_map(|(index, call)| Some((index, call, call.to?)))
+            {
                 let Some(agent) = self.threads.by_tag.get(&to).copied() else { continue };
                 self.child_of.entry(CallAt { request, index }).or_insert(agent);
+                let evidence = if answered.contains_key(&call.id) { Evidence::ToolResult } else { Evidence::Header };
                 let next = self
                     .threads
                     .agents
@@ -242,7 +252,7 @@ impl Finder<'_> {
                     .and_then(|plan| plan.requests.iter().find(|next| **next > request))
                     .copied();
                 if let (Some(next), Some(links)) = (next, self.links.get_mut(agent)) {
-                    links.spawns.push(Spawn { call: CallAt { request, index }, to: next, evidence: Evidence::Header });
+                    links.spawns.push(Spawn { call: CallAt { request, index }, to: next, evidence });
                 }
             }
         }

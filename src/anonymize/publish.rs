@@ -57,6 +57,7 @@ fn prepare(exact: Exact, blocks: &Blocks, rules: &Rules) -> Ready {
     let prompts: Vec<Prompt> = order.iter().filter_map(|row| prompts.get_mut(*row)?.take()).collect();
     renumber_agents(&mut session);
     renumber_models(&mut session.requests);
+    tidy(&mut session);
     let mut tree = PrefixTree::new();
     place(&mut session.requests, &prompts, blocks, rules, &mut tree, &mut HashMap::new(), 0);
     Ready { unique_blocks: tree.unique_blocks(), session, prompts, start_us }
@@ -123,6 +124,30 @@ fn renumber_agents(session: &mut Session) {
     }
     for tool in &mut session.tools {
         tool.child_agent = tool.child_agent.and_then(moved);
+    }
+}
+
+/// Takes out what clocks that ran apart, or rows that were left out, have made impossible: time counts from the first request, and
+/// what comes of something stands after it.
+fn tidy(session: &mut Session) {
+    let first = session.requests.first().and_then(|request| request.start_ms).unwrap_or(0);
+    for (row, request) in (0_u32..).zip(&mut session.requests) {
+        request.start_ms = request.start_ms.map(|start| start.saturating_sub(first));
+        request.turn = request.turn.min(row);
+    }
+    for tool in &mut session.tools {
+        tool.start_ms = tool.start_ms.map(|start| start.saturating_sub(first));
+        tool.consumer_request = tool.consumer_request.filter(|consumer| *consumer > tool.request);
+    }
+    session.edges.retain(|edge| edge.from < edge.to);
+    session.edges.dedup_by_key(|edge| (edge.to, edge.from, edge.relation));
+    let mut depths: Vec<u16> = Vec::with_capacity(session.agents.len());
+    for (row, agent) in session.agents.iter_mut().enumerate() {
+        let above = agent.parent_agent.and_then(|parent| depths.get(usize::try_from(parent).ok()?)).copied();
+        agent.parent_agent = agent.parent_agent.filter(|_| above.is_some());
+        agent.depth = above.map_or(u16::from(row > 0), |above| above.saturating_add(1));
+        agent.join_request = agent.join_request.filter(|join| agent.spawn_request.is_none_or(|spawn| spawn < *join));
+        depths.push(agent.depth);
     }
 }
 

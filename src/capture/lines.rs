@@ -143,7 +143,10 @@ mod tests {
     use super::*;
     use crate::capture::testing::gzip;
 
-    fn lines(bytes: &[u8], limit: u64) -> Vec<Result<(Vec<u8>, u64, u64, bool), SkipReason>> {
+    /// Bytes, record number, offset, and whether the line is unended.
+    type Seen = (Vec<u8>, u64, u64, bool);
+
+    fn lines(bytes: &[u8], limit: u64) -> Vec<Result<Seen, SkipReason>> {
         let mut lines = Lines::new(Box::new(Cursor::new(bytes.to_vec())), limit, 0);
         let mut out = Vec::new();
         while let Some(line) = lines.next() {
@@ -157,7 +160,7 @@ mod tests {
 
     #[test]
     fn blank_lines_are_no_records_and_offsets_count_every_byte() {
-        let expected = vec![Ok((b"a".to_vec(), 1, 0, false)), Ok((b"b".to_vec(), 2, 8, true))];
+        let expected = vec![Ok((b"a".to_vec(), 1, 0, false)), Ok((b"b".to_vec(), 2, 9, true))];
         assert_eq!(lines(b"\xef\xbb\xbfa\r\n\n \nb", 10), expected);
         assert_eq!(lines(b"", 10), vec![]);
         assert_eq!(lines(b"\n \n\r\n", 10), vec![]);

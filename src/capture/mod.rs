@@ -29,10 +29,11 @@ mod reader;
 #[cfg(test)]
 mod testing;
 mod text;
+mod url;
 
 pub use exchange::{
     Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, ResponseBody, SkipReason,
 };
 pub use input::{Input, InputError, Inputs};
-pub use reader::{Limits, LogReader, OpenError, READERS, Records, Sniff, open, open_stream};
+pub use reader::{Limits, LogReader, OpenError, READERS, Records, Sniff, open, open_as, open_stream};
 pub use text::Text;

@@ -8,10 +8,11 @@ use zeroize::Zeroizing;
 
 use super::claude_trace::ClaudeTrace;
 use super::decompress::decompress;
-use super::exchange::{Exchange, LogError};
+use super::exchange::{Exchange, LogError, SkipReason};
 use super::har::Har;
 use super::input::Input;
 use super::native::Native;
+use super::text::Text;
 
 /// Decompressed bytes that a reader is chosen by.
 const HEAD: u64 = 64 << 10;
@@ -30,6 +31,14 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self { record_bytes: 1 << 30, body_bytes: 512 << 20, depth: 128 }
+    }
+}
+
+impl Limits {
+    /// A body, unless it is too large.
+    pub(super) fn check(self, body: Text) -> Result<Text, SkipReason> {
+        let fits = u64::try_from(body.as_bytes().len()).is_ok_and(|length| length <= self.body_bytes);
+        if fits { Ok(body) } else { Err(SkipReason::TooLarge) }
     }
 }
 
@@ -103,6 +112,14 @@ pub fn open(input: &Input, limits: Limits) -> Result<(&'static dyn LogReader, Re
     open_stream(raw, number, limits)
 }
 
+/// Opens an input for a reader that was named, whatever it holds.
+pub fn open_as(input: &Input, reader: &dyn LogReader, limits: Limits) -> Result<Records, OpenError> {
+    let number = input.number();
+    let unreadable = |error: io::Error| OpenError::Unreadable { input: number, kind: error.kind() };
+    let source = decompress(input.open().map_err(unreadable)?).map_err(unreadable)?;
+    Ok(reader.read(Box::new(source), limits, number))
+}
+
 /// Finds the reader of a stream, which may be compressed. `input` is the number that errors and positions name.
 pub fn open_stream(
     raw: Box<dyn Read + Send>,
@@ -137,5 +154,118 @@ struct Failed(Option<io::Error>);
 impl Read for Failed {
     fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
         self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::capture::testing::{gzip, zstd};
+
+    const NATIVE: &str =
+        r#"{"method":"POST","headers":[["a","b"]],"body":"{\"log\":{}}","status":200,"tracecloak_capture":1}"#;
+    const CLAUDE_TRACE: &str = r#"{"request":{"timestamp":1.5,"method":"POST","url":"/v1/messages","headers":{},"body":{"log":{"version":1}}},"response":{"timestamp":2.5,"status_code":200,"body_raw":"x"},"logged_at":"2023-11-14T22:13:21.750Z"}"#;
+    const HAR: &str = r#"{"log":{"version":"1.2","entries":[{"startedDateTime":"2023-11-14T22:13:20Z","request":{"method":"GET","url":"/v1/models","headers":[]}}]}}"#;
+    const BY_NAME: [(&str, &str); 3] = [("tracecloak-capture", NATIVE), ("claude-trace", CLAUDE_TRACE), ("har", HAR)];
+
+    fn opened(log: &[u8]) -> Result<(&'static str, Vec<Option<SkipReason>>), OpenError> {
+        let (reader, records) = open_stream(Box::new(Cursor::new(log.to_vec())), 7, Limits::default())?;
+        Ok((reader.name(), records.map(|record| record.err().map(|error| error.reason)).collect()))
+    }
+
+    #[test]
+    fn each_format_is_known_by_its_content_and_by_no_other_reader() {
+        for (name, log) in BY_NAME {
+            for reader in READERS {
+                let expected = if reader.name() == name { Sniff::Match } else { Sniff::Mismatch };
+                assert_eq!(reader.sniff(log.as_bytes()), expected, "{name} by {}", reader.name());
+            }
+            for bytes in
+                [log.as_bytes().to_vec(), format!("\u{feff}\n{log}").into(), gzip(log.as_bytes()), zstd(log.as_bytes())]
+            {
+                assert_eq!(opened(&bytes).unwrap(), (name, vec![None]));
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_that_is_cut_in_its_first_record_is_known() {
+        let long = "x".repeat(200 << 10);
+        let native = format!(r#"{{"body":"{long}","tracecloak_capture":1}}"#);
+        let claude_trace = format!(r#"{{"request":{{"body":{{"a":"{long}"}},"url":"/","timestamp":1}}}}"#);
+        let har = format!(r#"{{"log":{{"entries":[{{"comment":"{long}","request":{{"url":"/"}}}}]}}}}"#);
+        let top = format!(r#"{{"entries":[{{"request":{{"headers":[],"url":"/","comment":"{long}"}}}}]}}"#);
+        for (name, log) in [("tracecloak-capture", native), ("claude-trace", claude_trace), ("har", har), ("har", top)]
+        {
+            assert_eq!(opened(log.as_bytes()).unwrap(), (name, vec![None]));
+        }
+    }
+
+    #[test]
+    fn broken_first_lines_do_not_hide_the_format() {
+        for (name, log) in &BY_NAME[..2] {
+            let log = format!("cut\":1}}\n\u{1}{{]\n{log}\n");
+            assert_eq!(
+                opened(log.as_bytes()).unwrap(),
+                (*name, vec![Some(SkipReason::Malformed), Some(SkipReason::Malformed), None])
+            );
+        }
+    }
+
+    #[test]
+    fn what_no_reader_knows_is_an_error_that_shows_nothing_of_it() {
+        for log in ["CANARY", r#"{"CANARY":1}"#, "[1,2]", "{", r#"{"entries":[{"CANARY":1}]}"#, "\0\0\u{feff}"] {
+            let error = opened(log.as_bytes()).unwrap_err();
+            assert!(matches!(error, OpenError::Unknown { input: 7 }));
+            assert_eq!(error.to_string(), "input 7 is of no known format (tracecloak-capture, claude-trace, har)");
+            assert!(!format!("{error:?}").contains("CANARY"));
+        }
+    }
+
+    #[test]
+    fn empty_and_broken_inputs_are_told_apart() {
+        for log in [&b""[..], b"\n \r\n", b"\xef\xbb\xbf", &gzip(b""), &zstd(b"\n")] {
+            assert!(matches!(opened(log), Err(OpenError::Empty { input: 7 })));
+        }
+        assert!(matches!(opened(&gzip(b"CANARY")[..5]), Err(OpenError::Broken { input: 7 })));
+        assert!(matches!(opened(b"\x28\xb5\x2f\xfdCANARY"), Err(OpenError::Broken { input: 7 })));
+    }
+
+    #[test]
+    fn a_compressed_log_that_breaks_gives_what_came_before_and_one_error() {
+        let line = format!("{NATIVE}\n");
+        let log = line.repeat(3000);
+        for compressed in [gzip(log.as_bytes()), zstd(log.as_bytes())] {
+            let (name, reasons) = opened(&compressed[..compressed.len() - 5]).unwrap();
+            let (last, good) = reasons.split_last().unwrap();
+            assert_eq!((name, *last), ("tracecloak-capture", Some(SkipReason::Truncated)));
+            assert!(good.iter().all(Option::is_none));
+        }
+        let mut broken = gzip(line.as_bytes());
+        let at = broken.len() - 6;
+        broken[at] ^= 1;
+        assert_eq!(opened(&broken).unwrap(), ("tracecloak-capture", vec![None, Some(SkipReason::Decompression)]));
+        let frames = [zstd(line.as_bytes()), gzip(line.as_bytes())].concat();
+        assert_eq!(opened(&frames).unwrap().1, [None, Some(SkipReason::Decompression)]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_log_makes_a_reader_panic(
+            which in 0..3_usize,
+            edits in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>(), any::<bool>()), 1..6),
+        ) {
+            let mut log = BY_NAME[which].1.repeat(2).into_bytes();
+            for (at, byte, cut) in edits {
+                let at = at.index(log.len());
+                if cut { log.truncate(at.max(1)) } else { log[at] = byte }
+            }
+            for reader in READERS {
+                reader.sniff(&log);
+                reader.read(Box::new(Cursor::new(log.clone())), Limits::default(), 0).for_each(drop);
+            }
+        }
     }
 }

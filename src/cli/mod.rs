@@ -9,8 +9,11 @@ use clap::{Parser, Subcommand};
 
 pub mod args;
 mod completions;
+mod convert;
 pub mod exit;
 mod guard;
+mod inspect;
+mod interrupt;
 pub mod key;
 mod keygen;
 mod man;
@@ -39,14 +42,18 @@ struct Cli {
 /// The subcommands; each has a file of its own.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Convert(args::ConvertArgs),
+    Inspect(args::InspectArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
 
 impl Command {
-    fn run(&self, _globals: Globals) -> anyhow::Result<Exit> {
+    fn run(&self, globals: Globals) -> anyhow::Result<Exit> {
         match self {
+            Self::Convert(args) => convert::run(args, globals),
+            Self::Inspect(args) => inspect::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),

@@ -56,9 +56,50 @@ impl<W: Write> Write for Stdout<W> {
     }
 }
 
+/// A count with thousands separated.
+pub(super) fn number(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A share in percent.
+pub(super) fn percent(part: u64, whole: u64) -> String {
+    let permille = u128::from(part) * 1000 / u128::from(whole.max(1));
+    format!("{}.{} %", permille / 10, permille % 10)
+}
+
+/// A size in the unit that fits.
+pub(super) fn bytes(count: u64) -> String {
+    indicatif::HumanBytes(count).to_string()
+}
+
+/// Milliseconds as seconds, minutes or hours.
+pub(super) fn duration(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
+    match seconds {
+        0..60 => format!("{seconds}.{:02} s", milliseconds % 1000 / 10),
+        60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
+        _ => format!("{}:{:02}:{:02} h", seconds / 3600, seconds / 60 % 60, seconds % 60),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_read_easily() {
+        assert_eq!([number(0), number(999), number(1000), number(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([percent(1, 3), percent(0, 0), percent(5, 5)], ["33.3 %", "0.0 %", "100.0 %"]);
+        assert_eq!([duration(1_230), duration(61_000), duration(3_661_000)], ["1.23 s", "1:01 min", "1:01:01 h"]);
+    }
 
     struct Failing(ErrorKind);
 

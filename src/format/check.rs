@@ -126,7 +126,12 @@ impl Checker {
             if at(request.turn) > row {
                 return error(self, "turn", Fault::Domain);
             }
-            if let Err(fault) = self.tree.push(&request.prefix, request.blocks(self.block_size)) {
+            // One block more must still be a number.
+            let blocks = request.blocks(self.block_size);
+            if blocks == u32::MAX {
+                return error(self, "input_tokens", Fault::Domain);
+            }
+            if let Err(fault) = self.tree.push(&request.prefix, blocks) {
                 return error(self, "prefix_request", fault.into());
             }
             if request.prefix.extends && !self.extends(session, row) {
@@ -234,4 +239,109 @@ impl Checker {
 /// A row number of a session as an index. On a machine too small for it, it is out of range anyway.
 fn at(local: u32) -> usize {
     usize::try_from(local).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::sample;
+    use crate::trace::{Model, TreeError};
+
+    /// Two linear sessions of three requests, a subagent, two edges and two tool calls each.
+    fn sessions() -> Vec<Session> {
+        let mut sessions = sample::linear(2, 3);
+        for session in &mut sessions {
+            let main = session.agents[0];
+            session.agents.push(crate::trace::Agent {
+                parent_agent: Some(0),
+                depth: 1,
+                kind: AgentKind::Subagent,
+                spawn_request: Some(0),
+                join_request: Some(2),
+                ..main
+            });
+            session.tools = [0, 1].map(|index| sample::tool_call(0, index)).to_vec();
+        }
+        sessions
+    }
+
+    #[test]
+    fn valid_sessions_pass_and_are_summed_up() {
+        let mut checker = Checker::new(&sample::head(Scope::Session));
+        for session in sessions() {
+            checker.check(&session).unwrap();
+        }
+        let totals = checker.totals();
+        assert_eq!((totals.sessions, totals.agents, totals.requests, totals.edges, totals.tools), (2, 4, 6, 4, 4));
+        let sum = |of: fn(&crate::trace::Request) -> u32| -> u64 {
+            sessions().iter().flat_map(|session| &session.requests).map(|request| u64::from(of(request))).sum()
+        };
+        assert_eq!(totals.input_tokens, sum(|request| request.input_tokens));
+        assert_eq!(totals.blocks, sum(|request| request.input_tokens / 64));
+        assert_eq!(totals.unique_blocks, checker.tree().unique_blocks());
+    }
+
+    /// Breaks a rule in the second session.
+    type Break = fn(&mut Session);
+
+    #[test]
+    fn every_broken_rule_is_named_with_its_table_row_and_column() {
+        let cases: [(Break, Table, u64, &str, Fault); 25] = [
+            (|s| s.requests.clear(), Table::Sessions, 1, "session", Fault::Empty),
+            (|s| s.edges = vec![s.edges[0]; SESSION_ROWS + 1], Table::Sessions, 1, "session", Fault::TooMany),
+            (|s| s.agents[0].kind = AgentKind::Fork, Table::Agents, 2, "kind", Fault::MainAgent),
+            (|s| s.agents[1].kind = AgentKind::Main, Table::Agents, 3, "kind", Fault::MainAgent),
+            (|s| s.agents[1].parent_agent = Some(1), Table::Agents, 3, "parent_agent", Fault::Direction),
+            (|s| s.agents[1].depth = 2, Table::Agents, 3, "depth", Fault::Domain),
+            (|s| s.agents[1].spawn_request = Some(3), Table::Agents, 3, "spawn_request", Fault::OutOfSession),
+            (|s| s.agents[1].join_request = Some(3), Table::Agents, 3, "join_request", Fault::OutOfSession),
+            (|s| s.agents[1].join_request = Some(0), Table::Agents, 3, "join_request", Fault::Direction),
+            (|s| s.requests[1].agent = 2, Table::Requests, 4, "agent", Fault::OutOfSession),
+            (|s| s.requests[1].turn = 2, Table::Requests, 4, "turn", Fault::Domain),
+            (|s| s.requests[1].prefix.first_block += 1, Table::Requests, 4, "prefix_request", TreeError::Count.into()),
+            (
+                |s| s.requests[1].prefix.request = Some(2),
+                Table::Requests,
+                4,
+                "prefix_request",
+                TreeError::Forward.into(),
+            ),
+            (|s| s.requests[0].prefix.extends = true, Table::Requests, 3, "extends", Fault::Extends),
+            (|s| s.requests[2].model = Model::other(1), Table::Requests, 5, "model", Fault::NotDense),
+            (|s| s.requests[0].start_ms = Some(1), Table::Requests, 3, "start_ms", Fault::Order),
+            (|s| s.requests[2].start_ms = Some(0), Table::Requests, 5, "start_ms", Fault::Order),
+            (|s| s.requests[0].input_parts = Parts(128), Table::Requests, 3, "input_parts", Fault::Domain),
+            (|s| s.edges[1].to = 3, Table::Edges, 3, "to_request", Fault::OutOfSession),
+            (|s| s.edges[1].from = 2, Table::Edges, 3, "from_request", Fault::Direction),
+            (|s| s.edges[1] = s.edges[0], Table::Edges, 3, "to_request", Fault::Order),
+            (|s| s.tools[1].request = 3, Table::Tools, 3, "request", Fault::OutOfSession),
+            (|s| s.tools[1].index = 2, Table::Tools, 3, "index", Fault::NotDense),
+            (|s| s.tools[1].consumer_request = Some(0), Table::Tools, 3, "consumer_request", Fault::Direction),
+            (|s| s.tools[1].child_agent = Some(2), Table::Tools, 3, "child_agent", Fault::OutOfSession),
+        ];
+        for (break_it, table, row, column, fault) in cases {
+            let mut checker = Checker::new(&sample::head(Scope::Session));
+            let mut sessions = sessions();
+            break_it(&mut sessions[1]);
+            checker.check(&sessions[0]).unwrap();
+            assert_eq!(checker.check(&sessions[1]), Err(FormatError::Value { table, row, column, fault }));
+        }
+    }
+
+    #[test]
+    fn a_prefix_may_lie_in_another_session_only_where_the_scope_spans_them() {
+        let mut sessions = sessions();
+        sessions[1].requests.truncate(1);
+        sessions[1].agents.truncate(1);
+        sessions[1].edges.clear();
+        sessions[1].tools.clear();
+        let shared = sessions[0].requests[2].input_tokens / 64;
+        let prefix = &mut sessions[1].requests[0].prefix;
+        (prefix.request, prefix.shared_blocks) = (Some(2), 1.min(shared));
+        for (scope, fits) in [(Scope::Session, false), (Scope::Shared, true), (Scope::Dataset, true)] {
+            let mut checker = Checker::new(&sample::head(scope));
+            checker.check(&sessions[0]).unwrap();
+            assert_eq!(checker.check(&sessions[1]).is_ok(), fits);
+        }
+    }
 }

@@ -79,8 +79,8 @@ pub enum Fault {
     /// Compressed other than by zstd, in one frame.
     #[error("not compressed as declared")]
     Compression,
-    /// Rows or sha256 are not those of the manifest.
-    #[error("rows are not as many as the manifest says")]
+    /// Rows are not as many as stated.
+    #[error("rows are not as many as stated")]
     Rows,
     /// The file's bytes are others than the manifest says.
     #[error("sha256 is not the manifest's")]

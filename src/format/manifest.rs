@@ -80,3 +80,66 @@ fn rule(member: &'static str, holds: bool, fault: Fault) -> Result<(), FormatErr
 fn ascends<V: Ord>(words: &[V]) -> bool {
     words.is_sorted_by(|one, next| one < next)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::sample;
+    use crate::trace::manifest::Sha256;
+    use crate::trace::vocab::{KUnit, Keep};
+
+    fn whole() -> Manifest {
+        let mut manifest = sample::head(Scope::Session);
+        let file = |&table| TableFile { table, part: 0, parts: 1, rows: 0, sha256: Sha256([7; 32]) };
+        manifest.files = Table::ALL.iter().map(file).collect();
+        manifest
+    }
+
+    #[test]
+    fn a_manifest_reads_back_equal() {
+        let json = to_json(&whole()).unwrap();
+        assert!(json.ends_with("}\n"));
+        assert_eq!(from_json(json.as_bytes()), Ok(whole()));
+    }
+
+    type Break = fn(&mut Manifest);
+
+    #[test]
+    fn members_that_do_not_agree_are_refused() {
+        let cases: [(Break, &str); 9] = [
+            (|manifest| manifest.format_version = 2, "format_version"),
+            (|manifest| manifest.block_size = 0, "block_size"),
+            (|manifest| manifest.k = Some(3), "k"),
+            (|manifest| (manifest.scope, manifest.k) = (Scope::Shared, Some(3)), "k_unit"),
+            (|manifest| manifest.kept = vec![Keep::Usage, Keep::Usage], "kept"),
+            (|manifest| manifest.totals.tools = 1, "totals"),
+            (|manifest| manifest.files.swap(0, 1), "files"),
+            (|manifest| manifest.files.truncate(4), "files"),
+            (|manifest| manifest.files[2].parts = 2, "files"),
+        ];
+        for (break_it, expected) in cases {
+            let mut manifest = whole();
+            break_it(&mut manifest);
+            let json = to_json(&manifest).unwrap();
+            assert!(
+                matches!(from_json(json.as_bytes()), Err(FormatError::Member { member, .. }) if member == expected),
+                "{expected}"
+            );
+        }
+        let mut shared = whole();
+        (shared.scope, shared.k, shared.k_unit, shared.block_size) =
+            (Scope::Shared, Some(3), Some(KUnit::Contributor), 16);
+        assert_eq!(check(&shared), Err(FormatError::Member { member: "block_size", fault: Fault::Domain }));
+    }
+
+    #[test]
+    fn a_parse_error_says_where_and_quotes_nothing() {
+        for (json, category) in
+            [("{", "cut off"), ("{\"x-secret\": 1}", "an undeclared member or value"), ("secret", "not JSON")]
+        {
+            let error = from_json(json.as_bytes()).unwrap_err();
+            assert!(matches!(error, FormatError::Json { category: found, .. } if found == category));
+            assert!(!error.to_string().contains("secret"));
+        }
+    }
+}

@@ -11,6 +11,8 @@ pub mod check;
 mod error;
 pub mod manifest;
 pub mod parquet;
+#[cfg(test)]
+pub(crate) mod sample;
 pub mod schemas;
 mod staging;
 

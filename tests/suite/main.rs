@@ -4,3 +4,5 @@
 mod architecture;
 #[cfg(test)]
 mod cli;
+mod convert;
+mod schemas;

@@ -167,11 +167,8 @@ impl Outside {
             _ if self.string == StringState::Escaped => self.string = StringState::Inside,
             b'"' if self.string == StringState::Inside => self.string = StringState::None,
             b'\\' if self.string == StringState::Inside => self.string = StringState::Escaped,
-            _ if self.string == StringState::Inside => {
-                if self.word.len() < 8 {
-                    self.word.push(byte);
-                }
-            }
+            _ if self.string == StringState::Inside && self.word.len() < 8 => self.word.push(byte),
+            _ if self.string == StringState::Inside => {}
             b']' if self.in_entries => {
                 self.in_entries = false;
                 self.depth -= 1;

@@ -11,6 +11,7 @@ use crate::capture::json::{self, Part};
 use crate::capture::moment::{micros, rfc3339};
 use crate::capture::reader::Limits;
 use crate::capture::text::Text;
+use crate::capture::url::path_and_query;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -184,12 +185,7 @@ fn content(content: Option<&Content>, limits: Limits) -> Result<Option<Text>, Sk
         }
         text => text,
     };
-    match text.filter(|text| !text.is_empty()) {
-        Some(text) if u64::try_from(text.as_bytes().len()).map_or(true, |length| length > limits.body_bytes) => {
-            Err(SkipReason::TooLarge)
-        }
-        text => Ok(text),
-    }
+    text.filter(|text| !text.is_empty()).map(|text| limits.check(text)).transpose()
 }
 
 /// Headers without the pseudo headers of HTTP/2.
@@ -221,13 +217,4 @@ fn cut(error: &Text) -> Cut {
     } else {
         Cut::Unknown
     }
-}
-
-/// The path and query of a URL.
-pub(in crate::capture) fn path_and_query(url: &str) -> &str {
-    let path = match url.split_once("://") {
-        Some((_, rest)) if !url.starts_with('/') => rest.find(['/', '?']).and_then(|at| rest.get(at..)).unwrap_or("/"),
-        _ => url,
-    };
-    path.split('#').next().unwrap_or_default()
 }

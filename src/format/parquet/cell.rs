@@ -28,6 +28,8 @@ pub struct Words {
     pub word: fn(u64) -> Option<Cow<'static, str>>,
     /// The code of this word.
     pub code: fn(&str) -> Option<u64>,
+    /// A pattern of words beyond the listed ones, numbered within a session.
+    pub numbered: Option<&'static str>,
 }
 
 impl Words {
@@ -119,6 +121,7 @@ impl Cell for Model {
             Some(model.name().map_or_else(|| model.to_string().into(), Into::into))
         },
         code: |word| Self::parse(word).map(|model| Self::code(model).into()),
+        numbered: Some("other-[1-9][0-9]*"),
     });
     fn code(self) -> Option<u64> {
         Some(Self::code(self).into())
@@ -133,6 +136,7 @@ impl<V: Vocabulary> Cell for V {
         name: V::NAME,
         word: |code| V::ALL.get(usize::try_from(code).ok()?).map(|member| member.word().into()),
         code: |word| V::parse(word)?.code(),
+        numbered: None,
     });
     fn code(self) -> Option<u64> {
         V::ALL.iter().position(|member| *member == self).and_then(|place| place.try_into().ok())

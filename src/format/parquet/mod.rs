@@ -19,8 +19,9 @@ use std::path::Path;
 
 pub use cell::{Kind, Words};
 pub use read::Reader;
-pub use schema::{Column, Unit, columns};
-pub use write::{Limits, Writer};
+pub use schema::{Column, PARTS, Unit, columns, meaning};
+pub use table::Limits;
+pub use write::Writer;
 
 use super::{FormatError, TraceFormat, TraceSink, TraceSource};
 use crate::trace::Manifest;

@@ -136,3 +136,29 @@ impl Iterator for Guarded {
         self.get_next_page().transpose()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn only_one_frame_of_moderate_size_is_unpacked() {
+        let frame = |size: usize| zstd::bulk::compress(&vec![0; size], 9).unwrap();
+        let page = |bytes: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(bytes).unwrap();
+            Pages(file).get_bytes(0, bytes.len()).is_ok()
+        };
+        assert!(page(&frame(1 << 20)));
+        assert!(!page(&frame((1 << 20) + 1)));
+        assert!(!page(&[frame(9), frame(9)].concat()));
+        assert!(!page(b"not a frame"));
+        assert!(Pages(tempfile::tempfile().unwrap()).get_bytes(0, 1 << 40).is_err());
+    }
+
+    #[test]
+    fn a_panic_counts_as_damage() {
+        assert_eq!(contained::<()>(|| std::panic::resume_unwind(Box::new(()))), Err(Fault::NotParquet));
+    }
+}

@@ -67,6 +67,28 @@ impl Unit {
     }
 }
 
+/// What a row of a table is, in a sentence.
+pub fn meaning(table: Table) -> &'static str {
+    match table {
+        Sessions => "All requests that one user task caused.",
+        Agents => "A conversation: the main agent of a session, or a subagent.",
+        Requests => "An LLM call.",
+        Table::Edges => "A dependency: to_request goes out at the latest of (trigger + delay_ms) over its edges.",
+        Table::Tools => "A tool call that an answer made.",
+    }
+}
+
+/// The bits of `input_parts` and `output_parts`.
+pub const PARTS: [(&str, Parts); 7] = [
+    ("text", Parts::TEXT),
+    ("thinking", Parts::THINKING),
+    ("tool_use", Parts::TOOL_USE),
+    ("tool_result", Parts::TOOL_RESULT),
+    ("image", Parts::IMAGE),
+    ("document", Parts::DOCUMENT),
+    ("other", Parts::OTHER),
+];
+
 /// The columns of a table, in file order.
 pub fn columns(table: Table) -> &'static [Column] {
     match table {

@@ -1,6 +1,6 @@
 //! Tests of the whole path: sessions to files and back.
 //!
-//! Invariant: the sessions are made up by a number generator; nothing in them comes from a real trace.
+//! Invariant: what the reader accepts is what was written, or other valid sessions; anything else is an error and no panic.
 
 use std::fs;
 use std::path::Path;
@@ -8,191 +8,16 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::{Directory, Limits, Reader, Writer};
-use crate::format::{Fault, FormatError, TraceFormat, TraceSink};
-use crate::trace::manifest::{Named, Quanta, Totals};
-use crate::trace::vocab::*;
-use crate::trace::*;
-
-/// A plain generator of numbers.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// From 0, below `end`.
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn any<V: Vocabulary>(&mut self) -> V {
-        V::ALL[self.below(V::ALL.len())]
-    }
-
-    fn maybe<T>(&mut self, value: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        (self.next() % 3 > 0).then(|| value(self))
-    }
-
-    fn wide(&mut self) -> u32 {
-        self.next() as u32 >> (self.next() % 32)
-    }
-}
-
-fn head(scope: Scope) -> Manifest {
-    Manifest {
-        format_version: 1,
-        tool: manifest::ToolVersion { name: manifest::ToolName::Tracecloak, major: 0, minor: 1, patch: 0 },
-        profile: Profile::Public,
-        kept: vec![Keep::Usage, Keep::ExactLengths],
-        block_size: 64,
-        scope,
-        k: (scope == Scope::Shared).then_some(3),
-        k_unit: (scope == Scope::Shared).then_some(KUnit::Contributor),
-        tokenizer: Named { name: TokenizerName::Builtin, sha256: None },
-        chat_template: Named { name: TemplateName::Neutral, sha256: None },
-        normalizers: vec![Normalizer::CacheControl],
-        quanta: Quanta { input_tokens: 1, output_tokens: 1, machine_ms: 10, user_ms: 1000 },
-        prompt_scale: PromptScale::None,
-        source_formats: vec![SourceFormat::Har],
-        totals: Totals::default(),
-        loss: Vec::new(),
-        skip_counts: None,
-        license: Some(License::CcBy4),
-        files: Vec::new(),
-    }
-}
-
-/// Valid sessions of every shape.
-fn dataset(seed: u64, count: usize, scope: Scope) -> Vec<Session> {
-    let mut numbers = Numbers(seed);
-    let (mut tree, mut lengths) = (PrefixTree::new(), Vec::new());
-    (0..count).map(|_| session(&mut numbers, &mut tree, &mut lengths, scope)).collect()
-}
-
-fn session(numbers: &mut Numbers, tree: &mut PrefixTree, lengths: &mut Vec<u32>, scope: Scope) -> Session {
-    let base = lengths.len();
-    if scope == Scope::Session {
-        tree.begin_session();
-    }
-    let first_visible = if scope == Scope::Session { base } else { 0 };
-    let (agent_count, request_count) = (1 + numbers.below(3), 1 + numbers.below(12));
-    let mut agents: Vec<Agent> = Vec::new();
-    for row in 0..agent_count {
-        let parent_agent = if row == 0 { None } else { numbers.maybe(|numbers| numbers.below(row) as u32) };
-        let spawn_request = numbers.maybe(|numbers| numbers.below(request_count) as u32);
-        let join_request = spawn_request.map(|spawn| spawn + 1).filter(|join| (*join as usize) < request_count);
-        agents.push(Agent {
-            parent_agent,
-            depth: parent_agent.map_or((row > 0).into(), |parent| agents[parent as usize].depth + 1),
-            kind: if row == 0 { AgentKind::Main } else { AgentKind::ALL[1 + numbers.below(5)] },
-            agent_type: numbers.any(),
-            status: numbers.maybe(Numbers::any),
-            spawn_request,
-            join_request,
-            total_tokens: numbers.maybe(Numbers::wide),
-            tool_calls: numbers.maybe(Numbers::wide),
-        });
-    }
-    let (mut start, mut others) = (0, 0);
-    let requests: Vec<Request> = (0..request_count)
-        .map(|row| {
-            let with = (lengths.len() > first_visible && numbers.next() % 8 > 0)
-                .then(|| first_visible + numbers.below(lengths.len() - first_visible));
-            let theirs = with.map_or(0, |with| lengths[with] / 64);
-            let shared = if numbers.next() % 2 == 0 { theirs } else { numbers.below(theirs as usize + 1) as u32 };
-            let blocks = shared + numbers.below(6) as u32;
-            let mut prefix = tree.insert(with.map(|with| with as u64), shared, blocks);
-            let input_tokens = blocks * 64 + numbers.below(64) as u32;
-            let whole = prefix.request.is_some_and(|earlier| {
-                let length = lengths[earlier as usize];
-                earlier >= base as u64 && length / 64 == prefix.shared_blocks && length <= input_tokens
-            });
-            prefix.extends = whole && numbers.next() % 2 == 0;
-            lengths.push(input_tokens);
-            start += u64::from(numbers.wide()) * u64::from(row > 0);
-            let model = if numbers.next() % 4 == 0 {
-                others += 1;
-                Model::other(others - 1)
-            } else {
-                Model::parse(Model::public_names()[numbers.below(Model::public_names().len())]).unwrap()
-            };
-            Request {
-                agent: numbers.below(agent_count) as u32,
-                turn: numbers.below(row + 1) as u32,
-                kind: numbers.any(),
-                model,
-                input_tokens,
-                output_tokens: numbers.maybe(Numbers::wide),
-                prefix,
-                start_ms: numbers.maybe(|_| start),
-                duration_ms: numbers.maybe(Numbers::wide),
-                ttft_ms: numbers.maybe(Numbers::wide),
-                stop: numbers.maybe(Numbers::any),
-                status: numbers.any(),
-                attempt: numbers.next() as u8,
-                streaming: numbers.maybe(|numbers| numbers.next() % 2 == 0),
-                max_tokens: numbers.maybe(Numbers::wide),
-                usage: Usage {
-                    input: numbers.maybe(Numbers::wide),
-                    reasoning: numbers.maybe(Numbers::wide),
-                    ..Usage::default()
-                },
-                tools_tokens: numbers.maybe(Numbers::wide),
-                system_tokens: numbers.maybe(Numbers::wide),
-                messages: numbers.maybe(|numbers| numbers.next() as u16),
-                input_parts: Parts(numbers.next() as u16 & 127),
-                output_parts: Parts(numbers.next() as u16 & 127),
-            }
-        })
-        .collect();
-    let mut edges: Vec<Edge> = (1..request_count as u32)
-        .map(|to| Edge {
-            to,
-            from: numbers.below(to as usize) as u32,
-            relation: numbers.any(),
-            trigger: numbers.any(),
-            delay_ms: numbers.next() >> numbers.below(64),
-            delay_kind: numbers.any(),
-            evidence: numbers.any(),
-        })
-        .collect();
-    edges.sort_unstable();
-    let mut tools = Vec::new();
-    for request in 0..request_count as u32 {
-        for index in 0..numbers.below(3) as u16 {
-            tools.push(ToolCall {
-                request,
-                index,
-                class: numbers.any(),
-                is_error: numbers.maybe(|numbers| numbers.next() % 2 == 0),
-                consumer_request: Some(request + 1).filter(|next| (*next as usize) < request_count),
-                child_agent: numbers.maybe(|numbers| numbers.below(agent_count) as u32),
-                start_ms: numbers.maybe(Numbers::next),
-                duration_ms: numbers.maybe(Numbers::wide),
-                input_tokens: numbers.maybe(Numbers::wide),
-                output_tokens: numbers.maybe(Numbers::wide),
-            });
-        }
-    }
-    let start_ms = numbers.maybe(Numbers::next);
-    Session {
-        start_ms,
-        harness: numbers.any(),
-        source_number: numbers.maybe(Numbers::wide),
-        agents,
-        requests,
-        edges,
-        tools,
-    }
-}
+use crate::format::sample::{Numbers, dataset, head, linear};
+use crate::format::{Fault, FileName, FormatError, TraceFormat, TraceSink, TraceSource, manifest};
+use crate::trace::vocab::{Scope, Table, Vocabulary};
+use crate::trace::{Manifest, Session};
 
 fn write(path: &Path, scope: Scope, sessions: &[Session], limits: Limits) -> Manifest {
     let mut writer = Box::new(Writer::create(path, head(scope), false, limits).unwrap());
-    sessions.iter().for_each(|session| writer.session(session).unwrap());
+    for session in sessions {
+        writer.session(session).unwrap();
+    }
     writer.finish().unwrap()
 }
 
@@ -220,15 +45,15 @@ proptest! {
         let limits = if small { SMALL } else { Limits::default() };
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (folder.path().join("one"), folder.path().join("two"));
-        let manifest = write(&one, scope, &sessions, limits);
+        let written = write(&one, scope, &sessions, limits);
         let reader = Reader::open(&one, true).unwrap();
-        prop_assert_eq!(crate::format::TraceSource::manifest(&reader), &manifest);
+        prop_assert_eq!(reader.manifest(), &written);
         let read: Vec<Session> = reader.map(Result::unwrap).collect();
         prop_assert_eq!(&read, &sessions);
         write(&two, scope, &read, limits);
         prop_assert_eq!(files(&one), files(&two));
-        let parts = crate::format::manifest::files(&manifest, Table::Requests).count();
-        prop_assert_eq!(parts, if small { (manifest.totals.requests as usize).div_ceil(14).max(1) } else { 1 });
+        let parts = manifest::files(&written, Table::Requests).count();
+        prop_assert_eq!(parts, if small { (written.totals.requests as usize).div_ceil(14).max(1) } else { 1 });
     }
 
     #[test]
@@ -258,4 +83,121 @@ proptest! {
             reader.for_each(drop);
         }
     }
+}
+
+fn trace() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    write(&path, Scope::Session, &dataset(1, 5, Scope::Session), Limits::default());
+    (folder, path)
+}
+
+fn first_error(path: &Path, verify: bool) -> FormatError {
+    Reader::open(path, verify).map_or_else(|error| error, |mut reader| reader.find_map(Result::err).unwrap())
+}
+
+fn file(table: Table) -> FileName {
+    FileName::Table { table, part: 0, parts: 1 }
+}
+
+#[test]
+fn linear_sessions_take_at_most_18_bytes_a_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let written = write(&path, Scope::Session, &linear(250, 80), Limits::default());
+    let bytes: usize = files(&path).iter().map(|(_, bytes)| bytes.len()).sum();
+    assert!(bytes as u64 <= 18 * written.totals.requests, "{bytes} bytes for {} requests", written.totals.requests);
+}
+
+#[test]
+fn a_file_that_was_changed_is_an_error_by_its_sha256() {
+    let (_folder, path) = trace();
+    fs::copy(path.join("edges.parquet"), path.join("tools.parquet")).unwrap();
+    assert_eq!(first_error(&path, true), FormatError::File { file: file(Table::Tools), fault: Fault::Sha256 });
+    assert_eq!(first_error(&path, false), FormatError::File { file: file(Table::Tools), fault: Fault::Columns });
+    fs::remove_file(path.join("edges.parquet")).unwrap();
+    let kind = std::io::ErrorKind::NotFound;
+    assert_eq!(first_error(&path, true), FormatError::Io { file: file(Table::Edges), kind });
+}
+
+#[test]
+fn a_manifest_that_disagrees_with_the_tables_is_an_error() {
+    let (_folder, path) = trace();
+    let json = fs::read_to_string(path.join("manifest.json")).unwrap();
+    let mut changed: Manifest = serde_json::from_str(&json).unwrap();
+    changed.totals.input_tokens += 1;
+    fs::write(path.join("manifest.json"), manifest::to_json(&changed).unwrap()).unwrap();
+    assert_eq!(first_error(&path, true), FormatError::Member { member: "totals", fault: Fault::Disagrees });
+    fs::write(path.join("manifest.json"), json.replace("\"public\"", "\"sk-secret\"")).unwrap();
+    assert!(!first_error(&path, true).to_string().contains("secret"));
+    assert!(matches!(first_error(&path, true), FormatError::Json { line: 9, .. }));
+}
+
+#[test]
+fn a_session_that_breaks_a_rule_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let mut sink = Directory.create(&path, head(Scope::Session), false).unwrap();
+    let mut sessions = linear(2, 3);
+    sessions[1].requests[1].prefix.first_block = 0;
+    sink.session(&sessions[0]).unwrap();
+    let error = sink.session(&sessions[1]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "requests, row 4, prefix_request: first_block is not the running count of new blocks"
+    );
+    assert_eq!(sink.session(&sessions[0]), Err(FormatError::Abandoned));
+    assert_eq!(sink.finish(), Err(FormatError::Abandoned));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// Replaces the sessions of a trace by rows with this `harness`.
+fn write_harness(path: &Path, word: &str, rows: usize) {
+    use parquet::data_type::{ByteArray, ByteArrayType, Int32Type};
+    let out = fs::File::create(path.join("sessions.parquet")).unwrap();
+    let schema = super::schema::parquet_type(Table::Sessions).unwrap();
+    let properties = super::columns::properties(Table::Sessions).unwrap();
+    let mut writer = parquet::file::writer::SerializedFileWriter::new(out, schema, properties).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let nulls = vec![0; rows];
+    for column in 0..4 {
+        let mut writer = group.next_column().unwrap().unwrap();
+        match column {
+            0 => {
+                let ids: Vec<i32> = (0..).take(rows).collect();
+                writer.typed::<Int32Type>().write_batch(&ids, None, None).unwrap();
+            }
+            1 => drop(writer.typed::<parquet::data_type::Int64Type>().write_batch(&[], Some(&nulls), None).unwrap()),
+            2 => {
+                let words = vec![ByteArray::from(word); rows];
+                writer.typed::<ByteArrayType>().write_batch(&words, None, None).unwrap();
+            }
+            _ => drop(writer.typed::<Int32Type>().write_batch(&[], Some(&nulls), None).unwrap()),
+        }
+        writer.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+    let json = fs::read_to_string(path.join("manifest.json")).unwrap();
+    let mut changed: Manifest = serde_json::from_str(&json).unwrap();
+    changed.totals.sessions = rows as u64;
+    changed.files[0].rows = rows as u64;
+    fs::write(path.join("manifest.json"), manifest::to_json(&changed).unwrap()).unwrap();
+}
+
+#[test]
+fn a_word_outside_its_vocabulary_is_named_by_place_only() {
+    let (_folder, path) = trace();
+    write_harness(&path, "codex", 5);
+    assert!(Reader::open(&path, false).unwrap().all(|session| session.is_ok()));
+    write_harness(&path, "sk-secret", 5);
+    let error = first_error(&path, false);
+    assert_eq!(error.to_string(), "sessions, row 0, harness: a word outside its vocabulary");
+}
+
+#[test]
+fn a_row_group_larger_than_ours_is_refused_before_it_is_read() {
+    let (_folder, path) = trace();
+    write_harness(&path, "codex", super::columns::ROW_GROUP + 1);
+    assert_eq!(first_error(&path, false), FormatError::File { file: file(Table::Sessions), fault: Fault::TooLarge });
 }

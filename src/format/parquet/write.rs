@@ -7,8 +7,7 @@ use std::path::Path;
 
 use super::rows::Base;
 use super::schema::{AgentRow, EdgeRow, RequestRow, SessionRow, ToolRow};
-pub use super::table::Limits;
-use super::table::TableWriter;
+use super::table::{Limits, TableWriter};
 use crate::format::staging::Staged;
 use crate::format::{Checker, FileName, FormatError, TraceSink, card, manifest};
 use crate::trace::{Manifest, Session};

@@ -181,8 +181,6 @@ struct Delta {
     #[serde(deserialize_with = "lenient")]
     partial_json: String,
     #[serde(deserialize_with = "lenient")]
-    thinking: String,
-    #[serde(deserialize_with = "lenient")]
     stop_reason: String,
 }
 
@@ -240,13 +238,12 @@ impl Building {
                 answer.usage.merge(&frame.message.usage, false);
             }
             "content_block_start" => {
+                answer.first_content_us = answer.first_content_us.or(at_us);
                 self.blocks.insert(frame.index, made(frame.content_block));
             }
             "content_block_delta" => {
                 let delta = frame.delta;
-                if !(delta.text.is_empty() && delta.partial_json.is_empty() && delta.thinking.is_empty()) {
-                    answer.first_content_us = answer.first_content_us.or(at_us);
-                }
+                answer.first_content_us = answer.first_content_us.or(at_us);
                 match self.blocks.entry(frame.index).or_insert(Made::Other) {
                     Made::Text(text) => text.push_str(&delta.text),
                     Made::ToolUse { input, .. } => input.push_str(&delta.partial_json),
@@ -326,7 +323,7 @@ mod tests {
         let answer = read(STREAM);
         assert!(answer.whole);
         assert_eq!(answer.stop_reason, "tool_use");
-        assert_eq!(answer.first_content_us, Some(2));
+        assert_eq!(answer.first_content_us, Some(1));
         assert_eq!(
             answer.usage,
             Usage {

@@ -58,6 +58,8 @@ pub struct Message<'a> {
     pub role: Role,
     /// Its blocks; a string is one text.
     pub blocks: Vec<Block<'a>>,
+    /// Its last block with a cache mark.
+    pub last_mark: Option<usize>,
 }
 
 /// A block of a message.
@@ -226,7 +228,13 @@ fn message(raw: &RawValue) -> Result<Message<'_>, WireError> {
         "system" | "developer" => Role::System,
         _ => return Err(WireError { line: 0, column: 0, too_deep: false }),
     };
-    Ok(Message { role, blocks: fields.content.map_or(Ok(Vec::new()), |raw| blocks(raw, 0))? })
+    let marks = |raw: &RawValue| memchr::memmem::find(raw.get().as_bytes(), b"\"cache_control\"").is_some();
+    let list = fields.content.filter(|raw| raw.get().starts_with('[')).map(|raw| list(Some(raw))).transpose()?;
+    Ok(Message {
+        role,
+        blocks: fields.content.map_or(Ok(Vec::new()), |raw| blocks(raw, 0))?,
+        last_mark: list.and_then(|blocks| blocks.iter().rposition(|block| marks(block))),
+    })
 }
 
 /// Blocks of a message or a system prompt, or the content of a tool result (`depth` 1): a string, a list of blocks, or null.

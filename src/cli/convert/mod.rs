@@ -1,0 +1,209 @@
+//! `tracecloak convert`: raw logs to a trace.
+//!
+//! Invariant: the trace appears whole or not at all; each record read is kept or counted under one reason; nothing that came from a
+//! log is printed.
+
+mod summary;
+
+use anyhow::{Context, anyhow, bail};
+
+use super::args::{ConvertArgs, Globals, LogFormat, TokenizerSource};
+use super::exit::{Exit, Hint};
+use super::{interrupt, key, progress::Progress};
+use crate::anonymize::{self, Converter, Key, Options, Rules};
+use crate::capture::{self, Input, Inputs, Limits, LogError, OpenError, Records};
+use crate::format::parquet::Directory;
+use crate::format::{TraceFormat, TraceSink};
+use crate::tokenize::{self, TokenizerInfo, TokenizerSpec};
+use crate::trace::manifest::{FORMAT_VERSION, Named, Sha256, SkipCounts, ToolName, ToolVersion, Totals};
+use crate::trace::vocab::{Keep, SourceFormat, TemplateName, TokenizerName, Vocabulary};
+use crate::trace::{Manifest, Session};
+
+use summary::{InputCounts, Report};
+
+pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> {
+    let inputs = Inputs::expand(&args.logs).hint("give files, folders, globs in quotes, or - for stdin")?;
+    if !args.force && args.output.exists() {
+        return Err(anyhow!("{} exists", args.output.display()))
+            .hint("choose another folder with -o, or replace it with --force");
+    }
+    let key = match &args.key_file {
+        Some(path) => Key::from_bytes(*key::read(path)?),
+        None => Key::fresh().context("the system gives no randomness")?,
+    };
+    let (tokenizer, layout, info) = tokenize::load(&spec(&args.tokenizer)).context("cannot use the tokenizer")?;
+    let rules = Rules::new(args.profile, &args.keep, args.block_size);
+    let options = Options {
+        rules: rules.clone(),
+        scope: args.scope,
+        prompt_scale: args.prompt_scale,
+        drop_auxiliary: args.drop_aux,
+        min_requests: usize::try_from(args.min_requests).unwrap_or(usize::MAX),
+    };
+    let mut converter = Converter::new(options, &key, layout, Box::new(tokenizer));
+    let counts = read(args, globals, &inputs, &mut converter)?;
+    let (sessions, summary) = converter.finish();
+    if sessions.is_empty() {
+        summary::print_records(&summary);
+        return Err(anyhow!("nothing usable in {} inputs", inputs.list().len()))
+            .hint("convert reads Anthropic Messages traffic recorded by a proxy; the counts above say why records were left out");
+    }
+    let head = manifest(args, &rules, &counts, &info, &summary);
+    let (manifest, bytes) = write(args, head, &sessions)?;
+    Report { manifest: &manifest, summary: &summary, inputs: &counts, bytes_in: inputs.consumed(), bytes_out: bytes }
+        .print(globals)?;
+    Ok(Exit::Fine)
+}
+
+fn spec(source: &TokenizerSource) -> TokenizerSpec {
+    match source {
+        TokenizerSource::Builtin => TokenizerSpec::Builtin,
+        TokenizerSource::Path(path) if path.is_dir() => TokenizerSpec::Dir(path.clone()),
+        TokenizerSource::Path(path) => TokenizerSpec::File(path.clone()),
+    }
+}
+
+/// Reads every input to its end.
+fn read(
+    args: &ConvertArgs,
+    globals: Globals,
+    inputs: &Inputs,
+    converter: &mut Converter,
+) -> anyhow::Result<InputCounts> {
+    let total = inputs.list().iter().all(|input| input.bytes().is_some()).then(|| inputs.bytes());
+    let progress = Progress::bytes(total, globals.quiet);
+    let mut counts = InputCounts::default();
+    for input in inputs.list() {
+        let (format, records) = match open(input, args.log_format) {
+            Ok(opened) => opened,
+            Err(OpenError::Empty { .. }) => {
+                counts.empty += 1;
+                continue;
+            }
+            // What lies beside the logs in a folder is no mistake; a file that was named is.
+            Err(_) if input.named().is_none() && !args.strict => {
+                counts.unknown += 1;
+                continue;
+            }
+            Err(error) => {
+                return Err(error)
+                    .with_context(|| place(input))
+                    .hint("`--log-format` names a format; see `tracecloak convert --help`");
+            }
+        };
+        counts.read += 1;
+        counts.formats.extend(format);
+        for record in records {
+            let outcome = converter.push(record.as_ref().map_err(|error| *error));
+            match outcome {
+                Err(error) if args.strict => {
+                    return Err(error)
+                        .with_context(|| place(input))
+                        .hint("leave --strict out to count such records and go on");
+                }
+                Err(error) => counts.note(error),
+                Ok(()) => {}
+            }
+            progress.advance_to(inputs.consumed());
+        }
+    }
+    progress.finish();
+    Ok(counts)
+}
+
+fn open(input: &Input, format: LogFormat) -> Result<(Option<SourceFormat>, Records), OpenError> {
+    let limits = Limits::default();
+    let named = match format {
+        LogFormat::Auto => None,
+        LogFormat::Only(format) => capture::READERS.iter().copied().find(|reader| reader.name() == format.word()),
+    };
+    let (reader, records) = match named {
+        Some(reader) => (reader, capture::open_as(input, reader, limits)?),
+        None => capture::open(input, limits)?,
+    };
+    Ok((SourceFormat::parse(reader.name()), records))
+}
+
+/// An input as the user may be told of it: by its name only if the user gave it.
+fn place(input: &Input) -> String {
+    input.named().map_or_else(|| format!("input {}", input.number()), |path| path.display().to_string())
+}
+
+fn manifest(
+    args: &ConvertArgs,
+    rules: &Rules,
+    counts: &InputCounts,
+    info: &TokenizerInfo,
+    summary: &anonymize::Summary,
+) -> Manifest {
+    let hash = |sha256: [u8; 32]| rules.keeps(Keep::TokenizerHash).then_some(Sha256(sha256));
+    let builtin = args.tokenizer == TokenizerSource::Builtin;
+    let skipped = summary.skipped.values().sum::<u64>() + summary.in_small_sessions;
+    Manifest {
+        format_version: FORMAT_VERSION,
+        tool: version(),
+        profile: args.profile,
+        kept: rules.kept.clone(),
+        block_size: args.block_size,
+        scope: args.scope,
+        k: None,
+        k_unit: None,
+        tokenizer: Named {
+            name: if builtin { TokenizerName::Builtin } else { TokenizerName::Custom },
+            sha256: hash(info.tokenizer_sha256),
+        },
+        chat_template: Named {
+            name: if info.template_sha256.is_some() { TemplateName::Custom } else { TemplateName::Neutral },
+            sha256: info.template_sha256.and_then(hash),
+        },
+        normalizers: anonymize::normalizers(),
+        quanta: rules.quanta(),
+        prompt_scale: args.prompt_scale,
+        source_formats: SourceFormat::ALL.iter().copied().filter(|format| counts.formats.contains(format)).collect(),
+        totals: Totals::default(),
+        loss: Vec::new(),
+        skip_counts: rules.keeps(Keep::SkipCounts).then_some(SkipCounts { records: summary.read, skipped }),
+        license: args.license,
+        files: Vec::new(),
+    }
+}
+
+/// The version of this program.
+pub(super) fn version() -> ToolVersion {
+    let part = |text: &str| text.parse().unwrap_or(0);
+    ToolVersion {
+        name: ToolName::Tracecloak,
+        major: part(env!("CARGO_PKG_VERSION_MAJOR")),
+        minor: part(env!("CARGO_PKG_VERSION_MINOR")),
+        patch: part(env!("CARGO_PKG_VERSION_PATCH")),
+    }
+}
+
+fn write(args: &ConvertArgs, head: Manifest, sessions: &[Session]) -> anyhow::Result<(Manifest, u64)> {
+    let _guard = interrupt::removing(&args.output)?;
+    let mut sink: Box<dyn TraceSink> =
+        Directory.create(&args.output, head, args.force).context("cannot begin the trace")?;
+    for session in sessions {
+        sink.session(session).context("cannot write the trace")?;
+    }
+    let manifest = sink.finish().context("cannot finish the trace")?;
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(&args.output).context("cannot read the trace back")? {
+        bytes += entry.and_then(|entry| entry.metadata()).context("cannot read the trace back")?.len();
+    }
+    if bytes == 0 {
+        bail!("the trace is empty");
+    }
+    Ok((manifest, bytes))
+}
+
+/// The first few errors, for a person to look at.
+const SHOWN_ERRORS: usize = 5;
+
+impl InputCounts {
+    fn note(&mut self, error: LogError) {
+        if self.errors.len() < SHOWN_ERRORS {
+            self.errors.push(error);
+        }
+    }
+}

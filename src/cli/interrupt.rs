@@ -1,0 +1,39 @@
+//! Ctrl-C while something is being written.
+//!
+//! Invariant: what is staged is removed before the program ends; what was there before stays.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use anyhow::Context;
+
+/// What to remove: one staged directory at a time.
+static STAGED: Mutex<Option<PathBuf>> = Mutex::new(None);
+static HANDLER: OnceLock<bool> = OnceLock::new();
+
+/// While it lives, an interrupt removes what is staged for a target.
+pub(super) struct Removing;
+
+/// Removes what is staged for `target` if the user interrupts.
+pub(super) fn removing(target: &Path) -> anyhow::Result<Removing> {
+    *STAGED.lock().unwrap_or_else(PoisonError::into_inner) = Some(target.to_path_buf());
+    if !HANDLER.get_or_init(|| ctrlc::set_handler(interrupted).is_ok()) {
+        return Err(anyhow::anyhow!("the handler is taken")).context("cannot watch for interrupts");
+    }
+    Ok(Removing)
+}
+
+#[expect(clippy::exit, reason = "an interrupt ends the program, once nothing half is left behind")]
+fn interrupted() {
+    if let Some(target) = STAGED.lock().unwrap_or_else(PoisonError::into_inner).as_deref() {
+        crate::format::remove_staged(target);
+    }
+    // As a shell reports a program that SIGINT ended.
+    std::process::exit(130);
+}
+
+impl Drop for Removing {
+    fn drop(&mut self) {
+        *STAGED.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
