@@ -47,7 +47,7 @@ macro_rules! check {
     ($(#[doc = $page:literal])+ $id:ident $severity:ident $title:literal; $remedy:literal; $($body:tt)*) => {
         $(#[doc = $page])+
         #[derive(Clone, Copy, Debug)]
-        pub struct $id;
+        pub(super) struct $id;
 
         impl crate::audit::check::Check for $id {
             fn meta(&self) -> &'static crate::audit::check::Meta {

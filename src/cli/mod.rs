@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod args;
+mod audit;
 mod completions;
 mod convert;
 pub mod exit;
@@ -44,6 +45,7 @@ struct Cli {
 enum Command {
     Convert(args::ConvertArgs),
     Inspect(args::InspectArgs),
+    Audit(audit::AuditArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -54,6 +56,7 @@ impl Command {
         match self {
             Self::Convert(args) => convert::run(args, globals),
             Self::Inspect(args) => inspect::run(args, globals),
+            Self::Audit(args) => audit::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),
