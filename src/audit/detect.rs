@@ -71,10 +71,25 @@ pub(crate) fn disguise(values: &[i64], open: bool) -> Option<Disguise> {
     if packed(values) {
         return Some(Disguise::Packed);
     }
-    if run(values, if open { 6 } else { 24 }, |value| u32::try_from(value).ok().and_then(char::from_u32)) {
+    let ascii = |value| u8::try_from(value).ok().map(char::from).filter(char::is_ascii);
+    if run(values, if open { 6 } else { 24 }, ascii) || chinese(values) {
         return Some(Disguise::CodePoints);
     }
     low_bytes(values, if open { 12 } else { 20 }).then_some(Disguise::LowBytes)
+}
+
+/// Characters that stand in every Chinese or Japanese text of some length.
+const COMMON: &str = "的一是不了人我在有他这中大来上个国说们为子和你地出道也时年得就那要下以生会自着去之过家学对可里后小么心多天而能好都然没日于起还发成事请用通知のはをにがで";
+
+/// Whether numbers are the characters of a Chinese or Japanese text. Lengths fall into the same range, but seldom on the commonest
+/// characters.
+fn chinese(values: &[i64]) -> bool {
+    values.chunks(24).any(|values| {
+        let text: String = values.iter().filter_map(|value| u32::try_from(*value).ok().and_then(char::from_u32)).collect();
+        let wide = text.chars().filter(|c| ('\u{3000}'..='\u{9fff}').contains(c)).count();
+        let common = text.chars().filter(|c| COMMON.contains(*c)).count();
+        wide >= 8 && wide * 10 >= values.len() * 9 && common * 8 >= wide
+    })
 }
 
 /// Whether `least` numbers in a row are the characters of a text.

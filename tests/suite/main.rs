@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod cli;
 mod convert;
 mod schemas;

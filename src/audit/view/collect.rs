@@ -129,9 +129,8 @@ impl<'f, 'a> Collector<'f, 'a> {
     /// An object ends.
     pub(crate) fn end_object(&mut self, node: usize) {
         if matches!(self.nodes.shape(node), Some(Shape::Request(_)))
-            && let Some(mut request) = self.frames.pop()
+            && let Some(request) = self.frames.pop()
         {
-            request.ids.end = self.ids.len();
             if !request.ids.is_empty() || request.input.is_some() || request.output.is_some() {
                 self.requests.push(request);
             }
@@ -174,6 +173,10 @@ impl<'f, 'a> Collector<'f, 'a> {
             Some(Shape::Int(most)) => *most,
             _ => u64::MAX,
         };
+        if let Some(frame) = self.frames.last_mut() {
+            // A request inside another one (of a subagent) has ids of its own.
+            frame.ids = if frame.ids.is_empty() { from..self.ids.len() } else { frame.ids.start..self.ids.len() };
+        }
         let new = self.ids.get(from..).unwrap_or_default();
         let raw = new.iter().copied().filter(|id| *id > 1 << 32).take(4096usize.saturating_sub(self.raw_ids.len()));
         self.raw_ids.extend(raw);
