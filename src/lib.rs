@@ -66,6 +66,7 @@
 
 pub mod analyze;
 pub mod anonymize;
+pub mod audit;
 pub mod capture;
 pub mod cli;
 pub mod derive;

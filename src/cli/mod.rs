@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 
 pub mod args;
 pub mod compare;
+mod audit;
 mod completions;
 mod convert;
 mod derive;
@@ -55,6 +56,7 @@ enum Command {
     Derive(derive::DeriveArgs),
     Replay(replay::args::ReplayArgs),
     Mock(mock::MockArgs),
+    Audit(audit::AuditArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -70,6 +72,7 @@ impl Command {
             Self::Derive(args) => derive::run(args, globals),
             Self::Replay(args) => replay::run(args, globals),
             Self::Mock(args) => mock::run(args, globals),
+            Self::Audit(args) => audit::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),

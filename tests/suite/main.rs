@@ -4,6 +4,8 @@ mod analyze;
 mod architecture;
 mod capture;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod convert;
