@@ -14,9 +14,12 @@ mod extract;
 mod key;
 mod lineage;
 mod markers;
+mod news;
 mod profile;
 mod prompt;
 mod publish;
+mod reading;
+mod reuse;
 mod rows;
 mod scale;
 mod sessions;
@@ -50,6 +53,9 @@ pub struct Options {
     pub drop_auxiliary: bool,
     /// Leave sessions with fewer requests out.
     pub min_requests: usize,
+    /// Bytes of bodies to keep, so that the next body of a thread is read from where it parts from the last; 0 reads each body from its
+    /// start, which gives the same trace and takes longer.
+    pub reuse: usize,
 }
 
 /// What became of the records. They add up: `read` = `kept` + the sum of `skipped` + `in_small_sessions`.
@@ -88,7 +94,8 @@ impl Converter {
     /// A converter with a key, a layout for prompts, and an encoder for what is counted by itself (tool inputs and results).
     pub fn new(options: Options, key: &Key, layout: Box<dyn Layout>, encoder: Box<dyn Encoder>) -> Self {
         let scaler = (options.prompt_scale == PromptScale::Usage).then(scale::Scaler::default);
-        let extractor = Extractor::new(key::Tagger::new(key), options.rules.block_size, layout, encoder, scaler);
+        let extractor =
+            Extractor::new(key::Tagger::new(key), options.rules.block_size, layout, encoder, scaler, options.reuse);
         Self { options, extractor, drafts: Vec::new(), seen: HashSet::new(), summary: Summary::default() }
     }
 
@@ -96,7 +103,7 @@ impl Converter {
     ///
     /// # Errors
     /// If the record is left out because something is wrong with it, with the reason; it is counted all the same.
-    pub fn push(&mut self, record: Result<&Exchange, LogError>) -> Result<(), LogError> {
+    pub fn push(&mut self, record: Result<Exchange, LogError>) -> Result<(), LogError> {
         self.summary.read += 1;
         let draft = record.and_then(|exchange| self.extractor.draft(exchange));
         let result = draft.and_then(|draft| {

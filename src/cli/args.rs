@@ -33,6 +33,7 @@ Examples:
 /// Logs are recognised by their content, plain or compressed with gzip or zstd. The trace appears whole or not at all.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = CONVERT_EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct ConvertArgs {
     /// Logs: files, folders (walked), globs, or - for stdin
     #[arg(value_name = "LOG", required = true)]
@@ -82,6 +83,9 @@ pub struct ConvertArgs {
     /// Leave out sessions with fewer requests
     #[arg(long, value_name = "N", env = "TRACECLOAK_MIN_REQUESTS", hide_env = true, default_value_t = 1)]
     pub min_requests: u32,
+    /// Read every body from its start: slow, for comparing
+    #[arg(long, env = "TRACECLOAK_REFERENCE", hide_env = true, value_parser = BoolishValueParser::new())]
+    pub reference: bool,
     /// Stop at the first record that cannot be read, instead of counting it
     #[arg(long, env = "TRACECLOAK_STRICT", hide_env = true, value_parser = BoolishValueParser::new())]
     pub strict: bool,
@@ -97,7 +101,9 @@ const INSPECT_EXAMPLES: &str = "\
 Examples:
   tracecloak inspect trace
   tracecloak inspect trace --session 0
-  tracecloak inspect trace --json | jq .requests";
+  tracecloak inspect trace --concurrency 16 --bytes-per-token 98304
+  tracecloak inspect trace --html trace.html
+  tracecloak inspect trace --json | jq .cache";
 
 /// Show what a trace holds
 #[derive(Clone, Debug, Args)]
@@ -108,6 +114,19 @@ pub struct InspectArgs {
     /// Show one session: its agents, requests and what they waited for
     #[arg(long, value_name = "N", env = "TRACECLOAK_SESSION", hide_env = true)]
     pub session: Option<u32>,
+    /// Sessions that run at a time, for the cache-hit curve
+    #[arg(long, value_name = "N", env = "TRACECLOAK_CONCURRENCY", hide_env = true, default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub concurrency: u16,
+    /// Bytes that a token takes in the KV cache, to show cache sizes in bytes too
+    #[arg(long, value_name = "BYTES", env = "TRACECLOAK_BYTES_PER_TOKEN", hide_env = true)]
+    pub bytes_per_token: Option<u64>,
+    /// Write a page with plots, and a timeline of the session (or of the one with the most agents)
+    #[arg(long, value_name = "FILE", env = "TRACECLOAK_HTML", hide_env = true)]
+    pub html: Option<PathBuf>,
+    /// Replace an existing page
+    #[arg(long, env = "TRACECLOAK_FORCE", hide_env = true, value_parser = BoolishValueParser::new())]
+    pub force: bool,
 }
 
 /// Which reader reads the logs.

@@ -8,8 +8,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod args;
+pub mod compare;
 mod completions;
 mod convert;
+mod derive;
 pub mod exit;
 mod export;
 mod guard;
@@ -19,8 +21,10 @@ mod interrupt;
 pub mod key;
 mod keygen;
 mod man;
+mod mock;
 pub mod output;
 pub mod progress;
+pub mod replay;
 
 use args::Globals;
 use exit::Exit;
@@ -48,6 +52,9 @@ enum Command {
     Inspect(args::InspectArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    Derive(derive::DeriveArgs),
+    Replay(replay::args::ReplayArgs),
+    Mock(mock::MockArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -60,6 +67,9 @@ impl Command {
             Self::Inspect(args) => inspect::run(args, globals),
             Self::Import(args) => import::run(args, globals),
             Self::Export(args) => export::run(args, globals),
+            Self::Derive(args) => derive::run(args, globals),
+            Self::Replay(args) => replay::run(args, globals),
+            Self::Mock(args) => mock::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),

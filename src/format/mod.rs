@@ -16,6 +16,7 @@ pub mod parquet;
 pub(crate) mod sample;
 pub mod schemas;
 mod staging;
+pub mod tokens;
 
 use std::path::Path;
 

@@ -1,10 +1,13 @@
 //! The one test binary: each module tests one promise from outside.
 
-#[cfg(test)]
+mod analyze;
 mod architecture;
-#[cfg(test)]
 mod cli;
 mod convert;
-#[cfg(test)]
+mod derive;
 mod formats;
+mod mock;
+mod otherformats;
+mod prompts;
+mod replay;
 mod schemas;

@@ -39,6 +39,7 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
         prompt_scale: args.prompt_scale,
         drop_auxiliary: args.drop_aux,
         min_requests: usize::try_from(args.min_requests).unwrap_or(usize::MAX),
+        reuse: if args.reference { 0 } else { 1 << 30 },
     };
     let mut converter = Converter::new(options, &key, layout, Box::new(tokenizer));
     let counts = read(args, globals, &inputs, &mut converter)?;
@@ -55,7 +56,7 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
     Ok(Exit::Fine)
 }
 
-fn spec(source: &TokenizerSource) -> TokenizerSpec {
+pub(super) fn spec(source: &TokenizerSource) -> TokenizerSpec {
     match source {
         TokenizerSource::Builtin => TokenizerSpec::Builtin,
         TokenizerSource::Path(path) if path.is_dir() => TokenizerSpec::Dir(path.clone()),
@@ -94,7 +95,7 @@ fn read(
         counts.read += 1;
         counts.formats.extend(format);
         for record in records {
-            let outcome = converter.push(record.as_ref().map_err(|error| *error));
+            let outcome = converter.push(record);
             match outcome {
                 Err(error) if args.strict => {
                     return Err(error)

@@ -60,6 +60,17 @@ impl Json {
         }
     }
 
+    /// −1, for nothing.
+    pub fn minus_one(&mut self) {
+        self.raw(b"-1");
+    }
+
+    /// A value that is JSON already.
+    pub fn raw(&mut self, value: &[u8]) {
+        self.comma();
+        self.bytes.extend_from_slice(value);
+    }
+
     /// True or false.
     pub fn truth(&mut self, truth: bool) {
         self.comma();

@@ -8,19 +8,28 @@
 //! [`SourceFormat`], one fixture. Helpers: [`json`] reads rows by field, [`tree`] makes prefix columns of id lists, [`session`]
 //! makes sessions of rows, [`output`] writes files that appear whole or not at all.
 
+mod bailian;
+mod csv;
+mod dynamo;
 mod error;
 mod flat;
+mod graph;
 pub mod json;
 pub mod json_out;
+mod litellm;
+mod losses;
 mod mooncake;
 pub mod outgoing;
 pub mod output;
 pub mod report;
+mod servegen;
 pub mod session;
 pub mod source;
+mod tracelab;
 #[cfg(test)]
 mod tests;
 pub mod tree;
+mod veeksha;
 mod weka;
 
 use std::path::Path;
@@ -117,10 +126,30 @@ pub trait Exporter: Sync {
 }
 
 /// Every format that can be imported, the most telling first.
-pub const IMPORTERS: &[&dyn Importer] = &[&weka::Weka, &mooncake::Mooncake, &flat::Flat];
+pub const IMPORTERS: &[&dyn Importer] = &[
+    &weka::Weka,
+    &dynamo::Dynamo,
+    &dynamo::DynamoTrace,
+    &litellm::LiteLlm,
+    &tracelab::TraceLab,
+    &veeksha::SharedPrefix,
+    &veeksha::Veeksha,
+    &bailian::Bailian,
+    &servegen::ServeGen,
+    &mooncake::Mooncake,
+    &flat::Flat,
+];
 
 /// Every format that can be exported to.
-pub const EXPORTERS: &[&dyn Exporter] = &[&weka::Weka, &mooncake::Mooncake, &flat::Flat];
+pub const EXPORTERS: &[&dyn Exporter] = &[
+    &weka::Weka,
+    &dynamo::Dynamo,
+    &veeksha::SharedPrefix,
+    &veeksha::Veeksha,
+    &bailian::Bailian,
+    &mooncake::Mooncake,
+    &flat::Flat,
+];
 
 /// The importer with this word.
 pub fn importer(word: &str) -> Option<&'static dyn Importer> {

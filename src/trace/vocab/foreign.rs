@@ -96,6 +96,8 @@ vocabulary! {
         Precision = "precision",
         /// Members that this program does not know.
         Unknown = "unknown-members",
+        /// Exact lengths, where the format can only say them by others.
+        Lengths = "lengths",
     }
 }
 
