@@ -18,7 +18,7 @@ use crate::format::{TraceSource, count};
 use crate::trace::vocab::{
     AgentKind, AgentStatus, Evidence, Loss, Relation, RequestKind, Scope, SourceFormat, Trigger, Vocabulary,
 };
-use crate::trace::{Model, Parts, Request, Session, Usage};
+use crate::trace::{Agent, Model, Parts, Request, Session, Usage};
 
 /// Writes the trace.
 pub(super) fn export(
@@ -213,11 +213,19 @@ impl Writer<'_> {
         let called = tool.and_then(|tool| tool.start_ms).filter(|start| *start <= first);
         let start = called.filter(|start| !tester || first - start < *start).unwrap_or(first);
         let background = agent.kind == AgentKind::Background;
-        let status =
-            agent.status.unwrap_or(if background { AgentStatus::AsyncLaunched } else { AgentStatus::Completed });
-        let ends = rows
-            .iter()
-            .filter_map(|row| Some(self.starts.get(*row)? + u64::from(self.request(*row)?.duration_ms.unwrap_or(0))));
+        let lasts = tool.is_some_and(|tool| tool.duration_ms.is_some());
+        // Readers know two words. An agent that was stopped handed over no result: it counts as one that nobody waited for.
+        let status = match agent.status {
+            Some(status @ (AgentStatus::Completed | AgentStatus::AsyncLaunched)) => status,
+            Some(_) if !lasts => AgentStatus::AsyncLaunched,
+            None if background => AgentStatus::AsyncLaunched,
+            _ => AgentStatus::Completed,
+        };
+        let end = |row: &usize| {
+            let duration = self.request(*row)?.duration_ms.unwrap_or(0);
+            Some(self.starts.get(*row)?.saturating_add(duration.into()))
+        };
+        let ends = rows.iter().filter_map(end);
         let lasted = ends.max().map(|end| end.saturating_sub(start));
         let duration_ms = match (tool.and_then(|tool| tool.duration_ms), status) {
             (Some(duration), _) => Some(duration.into()),
@@ -363,15 +371,12 @@ impl Writer<'_> {
     /// Counts what the trace holds and a WEKA object does not.
     fn losses(&self, worked_out: bool, markers: &[Marker], report: &mut ExportReport) {
         let lost = &mut report.lost;
-        let agents = |deep: fn(u16) -> bool| {
-            count(
-                markers
-                    .iter()
-                    .filter(|marker| self.session.agents.get(marker.agent).is_some_and(|agent| deep(agent.depth)))
-                    .count(),
-            )
+        let agents = |which: fn(&Agent) -> bool| {
+            count(markers.iter().filter(|marker| self.session.agents.get(marker.agent).is_some_and(which)).count())
         };
-        lost.add(Loss::Depth, agents(|depth| depth > 1));
+        lost.add(Loss::Depth, agents(|agent| agent.depth > 1));
+        let stopped = |agent: &Agent| matches!(agent.status, Some(AgentStatus::Interrupted | AgentStatus::Failed));
+        lost.add(Loss::AgentTypes, agents(stopped));
         let inferred = |relation| relation != Relation::Sequence;
         let edges = self.session.edges.iter().filter(|edge| inferred(edge.relation) && edge.evidence != Evidence::Time);
         lost.add(Loss::Edges, count(edges.count()));
