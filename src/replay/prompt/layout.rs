@@ -318,8 +318,8 @@ impl Planner<'_> {
         Some(())
     }
 
-    /// A node that shares `shared` blocks with the one above.
-    fn hang(&mut self, above: Option<usize>, shared: u32, row: &Row, key: u64) -> usize {
+    /// A node that shares `shared` blocks with the one above. It hangs below the node that owns the last place that is shared.
+    fn hang(&mut self, mut above: Option<usize>, shared: u32, row: &Row, key: u64) -> usize {
         let size = self.tree.block_size;
         let (mut cut, mut own_block) = (shared * size, shared);
         if let Some(node) = above.and_then(|above| self.tree.nodes.get_mut(above))
@@ -331,6 +331,12 @@ impl Planner<'_> {
             node.continued = true;
             cut = cut.max(node.length.saturating_sub(self.tree.lengths.forgotten));
             own_block = node.length.div_ceil(size);
+        }
+        while let Some(node) = above.and_then(|above| self.tree.nodes.get(above))
+            && cut <= node.cut
+            && node.above.is_some()
+        {
+            above = node.above;
         }
         let ordinal = match (above, own_block.checked_sub(1)) {
             (Some(above), Some(before)) => {
