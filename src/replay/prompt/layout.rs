@@ -209,6 +209,20 @@ impl PromptTree {
         node
     }
 
+    /// The owners of a prompt's blocks: each with the first block that is its own, from the front.
+    pub(super) fn block_owners(&self, node: usize) -> Vec<(u32, usize)> {
+        let (mut owners, mut next, mut first) = (Vec::new(), Some(node), u32::MAX);
+        while let Some((node, own)) = next.and_then(|node| Some((node, self.nodes.get(node)?))) {
+            if own.own_block < first {
+                first = own.own_block;
+                owners.push((first, node));
+            }
+            next = own.above;
+        }
+        owners.reverse();
+        owners
+    }
+
     /// How many marks of a node are seen by a prompt that leaves it at `to`. A prompt's very end is seen where it has no `end`.
     pub(super) fn seen(node: &Node, to: u32) -> usize {
         node.marks.partition_point(|mark| mark.at < to || (mark.at == to && to == node.length))
