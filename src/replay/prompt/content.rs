@@ -50,11 +50,11 @@ impl Content {
         u64::try_from(self.vocabulary.size()).unwrap_or(1).max(1)
     }
 
-    /// Writes the words at `from..to` of a prompt; the first has no space before it if it opens a text.
+    /// Writes the words at `from..to` of a prompt whose blocks these own; the first has no space before it if it opens a text.
     pub(super) fn write<'a>(
         &'a self,
         tree: &PromptTree,
-        node: usize,
+        owners: &[(u32, usize)],
         (from, to): (u32, u32),
         mut opens: bool,
         cursor: &mut Cursor,
@@ -65,7 +65,7 @@ impl Content {
         while place < to {
             let block = place / tree.block_size;
             if cursor.block != block + 1 {
-                *cursor = self.enter(tree, node, block);
+                *cursor = self.enter(tree, owners, block);
             }
             let next = (block + 1).saturating_mul(tree.block_size).min(to);
             for place in place..next {
@@ -87,10 +87,11 @@ impl Content {
     }
 
     /// What is common to the words of a block.
-    fn enter(&self, tree: &PromptTree, node: usize, block: u32) -> Cursor {
+    fn enter(&self, tree: &PromptTree, owners: &[(u32, usize)], block: u32) -> Cursor {
         let size = self.size();
         let name = |block: u32| {
-            let owner = tree.block_owner(node, block);
+            let index = owners.partition_point(|&(first, _)| first <= block);
+            let owner = index.checked_sub(1).and_then(|index| owners.get(index)).map_or(0, |&(_, owner)| owner);
             let (key, own) = tree.node(owner).map_or((0, (0, 0)), |node| (node.key, (node.own_block, node.ordinal)));
             (mix(self.seed ^ mix(key ^ mix(u64::from(block)))), own)
         };

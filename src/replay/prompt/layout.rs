@@ -209,6 +209,20 @@ impl PromptTree {
         node
     }
 
+    /// The owners of a prompt's blocks: each with the first block that is its own, from the front.
+    pub(super) fn block_owners(&self, node: usize) -> Vec<(u32, usize)> {
+        let (mut owners, mut next, mut first) = (Vec::new(), Some(node), u32::MAX);
+        while let Some((node, own)) = next.and_then(|node| Some((node, self.nodes.get(node)?))) {
+            if own.own_block < first {
+                first = own.own_block;
+                owners.push((first, node));
+            }
+            next = own.above;
+        }
+        owners.reverse();
+        owners
+    }
+
     /// How many marks of a node are seen by a prompt that leaves it at `to`. A prompt's very end is seen where it has no `end`.
     pub(super) fn seen(node: &Node, to: u32) -> usize {
         node.marks.partition_point(|mark| mark.at < to || (mark.at == to && to == node.length))
@@ -317,8 +331,8 @@ impl Planner<'_> {
         Some(())
     }
 
-    /// A node that shares `shared` blocks with the one above.
-    fn hang(&mut self, above: Option<usize>, shared: u32, row: &Row, key: u64) -> usize {
+    /// A node that shares `shared` blocks with the one above. It hangs below the node that owns the last place that is shared.
+    fn hang(&mut self, mut above: Option<usize>, shared: u32, row: &Row, key: u64) -> usize {
         let size = self.tree.block_size;
         let (mut cut, mut own_block) = (shared * size, shared);
         if let Some(node) = above.and_then(|above| self.tree.nodes.get_mut(above))
@@ -330,6 +344,12 @@ impl Planner<'_> {
             node.continued = true;
             cut = cut.max(node.length.saturating_sub(self.tree.lengths.forgotten));
             own_block = node.length.div_ceil(size);
+        }
+        while let Some(node) = above.and_then(|above| self.tree.nodes.get(above))
+            && cut <= node.cut
+            && node.above.is_some()
+        {
+            above = node.above;
         }
         let ordinal = match (above, own_block.checked_sub(1)) {
             (Some(above), Some(before)) => {

@@ -22,6 +22,8 @@ pub(super) struct Stream<'a> {
     tree: &'a PromptTree,
     node: usize,
     spans: Vec<Span<'a>>,
+    /// Who owns its blocks.
+    owners: Vec<(u32, usize)>,
     /// Answers in it that were not as long as the trace says, or could not be put in.
     pub(super) corrected: u32,
 }
@@ -30,7 +32,7 @@ impl<'a> Stream<'a> {
     pub(super) fn new(tree: &'a PromptTree, node: usize, history: History) -> Self {
         let lengths = tree.lengths;
         let end = tree.end(node);
-        let mut stream = Self { tree, node, spans: Vec::new(), corrected: 0 };
+        let mut stream = Self { tree, node, spans: Vec::new(), owners: tree.block_owners(node), corrected: 0 };
         let mut from = lengths.head;
         let marks = marks(tree, node);
         for (at, &(mark, heir_to)) in marks.iter().enumerate() {
@@ -71,20 +73,21 @@ impl<'a> Stream<'a> {
     fn messages(&self, wrapping: &Wrapping, content: &Content) -> Vec<ChatMessage> {
         let mut cursor = Cursor::default();
         let message = |(at, span): (usize, &Span<'_>)| {
-            let mut text = String::new();
+            let mut text = Vec::new();
             if span.role == Role::Assistant {
-                text.push_str(&wrapping.echo);
+                text.extend_from_slice(wrapping.echo.as_bytes());
             }
             match span.real {
-                Some(real) => text.push_str(&real.text),
+                Some(real) => text.extend_from_slice(real.text.as_bytes()),
                 None => {
                     // Eight bytes a word, as a guess.
                     text.reserve(usize::try_from(span.to.saturating_sub(span.from)).unwrap_or(0).saturating_mul(8));
                     let opens = at == 0 || !wrapping.is_plain();
                     let places = (span.from, span.to);
-                    content.write(self.tree, self.node, places, opens, &mut cursor, |word| text.push_str(&word.text));
+                    content.write(self.tree, &self.owners, places, opens, &mut cursor, |word| word.append(&mut text));
                 }
             }
+            let text = String::from_utf8(text).unwrap_or_default();
             ChatMessage { role: span.role, content: text }
         };
         self.spans.iter().enumerate().map(message).collect()
@@ -116,7 +119,7 @@ impl<'a> Stream<'a> {
                 None => {
                     let opens = (at == 0 || !wrapping.is_plain()) && span.from >= from;
                     let places = (span.from.max(from), span.to.min(to));
-                    content.write(self.tree, self.node, places, opens, &mut cursor, |word| out.push(word.id));
+                    content.write(self.tree, &self.owners, places, opens, &mut cursor, |word| out.push(word.id));
                 }
             }
         }

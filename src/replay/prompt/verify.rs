@@ -139,13 +139,12 @@ impl<'a> Verifier<'a> {
         };
         let size = self.synthesizer.setup.block_size.max(1);
         let tokens = self.synthesizer.render(&prompt.form)?;
-        let shared = match row.prefix.request {
-            None => common(&tokens, &self.synthesizer.wrapping.head),
-            Some(prefix) => {
-                scope.keep(self.synthesizer, tree, prefix)?;
-                scope.kept.get(prefix).map_or(0, |other| common(&tokens, other))
-            }
-        };
+        if let Some(prefix) = row.prefix.request {
+            scope.keep(self.synthesizer, tree, prefix)?;
+        }
+        // A prefix request that has no prompt leaves the head.
+        let other = row.prefix.request.and_then(|prefix| scope.kept.get(prefix));
+        let shared = common(&tokens, other.unwrap_or(&self.synthesizer.wrapping.head));
         let length = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
         let report = &mut self.report;
         if let Some(shortfall) = prompt.shortfall {

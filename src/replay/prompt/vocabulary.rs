@@ -16,11 +16,39 @@ const NEEDED: usize = 256;
 /// Letters of a word: short ones are fragments, long ones cost bytes.
 const LETTERS: std::ops::RangeInclusive<usize> = 3..=12;
 
+/// Bytes that a word has room for: a space and its letters.
+const ROOM: usize = 16;
+
 /// A word and its token.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) id: Token,
-    pub(super) text: Box<str>,
+    length: u8,
+    bytes: [u8; ROOM],
+}
+
+impl Word {
+    /// `None` if it has no room.
+    fn new(id: Token, text: &str) -> Option<Self> {
+        let mut bytes = [b' '; ROOM];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        Some(Self { id, length: u8::try_from(text.len()).ok()?, bytes })
+    }
+
+    fn text(&self) -> &str {
+        self.bytes.get(..usize::from(self.length)).and_then(|text| str::from_utf8(text).ok()).unwrap_or_default()
+    }
+
+    fn spaced(&self) -> bool {
+        self.bytes.first() == Some(&b' ')
+    }
+
+    /// Appends its text. A copy of fixed length is several times as fast as one of the right length.
+    pub(super) fn append(&self, out: &mut Vec<u8>) {
+        let end = out.len() + usize::from(self.length);
+        out.extend_from_slice(&self.bytes);
+        out.truncate(end);
+    }
 }
 
 /// The tokenizer has too few words that stay one token wherever they stand.
@@ -83,14 +111,14 @@ impl Vocabulary {
         let (mut words, mut starters) = (Vec::new(), Vec::new());
         for id in 0..tokenizer.vocab_size() {
             match candidate(tokenizer, id) {
-                Some(word) if word.text.starts_with(' ') && words.len() < WANTED => words.push(word),
-                Some(word) if !word.text.starts_with(' ') && starters.len() < WANTED => starters.push(word),
+                Some(word) if word.spaced() && words.len() < WANTED => words.push(word),
+                Some(word) if !word.spaced() && starters.len() < WANTED => starters.push(word),
                 _ => {}
             }
         }
         let unstable = unstable(tokenizer, &words);
         words.retain(|word| unstable.binary_search(&word.id).is_err());
-        let beside: Vec<_> = words.iter().take(4).cloned().collect();
+        let beside: Vec<_> = words.iter().take(4).copied().collect();
         starters.retain(|starter| beside.iter().all(|word| joins(tokenizer, starter, word)));
         Self { words, starters }.evened()
     }
@@ -106,7 +134,7 @@ impl Vocabulary {
     fn recall(tokenizer: &Tokenizer, bytes: &[u8]) -> Option<Self> {
         let cached: Cached = serde_json::from_slice(bytes).ok()?;
         let read = |ids: Vec<Token>, spaced| {
-            let word = |id| candidate(tokenizer, id).filter(|word| word.text.starts_with(' ') == spaced);
+            let word = |id| candidate(tokenizer, id).filter(|word| word.spaced() == spaced);
             ids.into_iter().map(word).collect::<Option<Vec<_>>>()
         };
         Self { words: read(cached.words, true)?, starters: read(cached.starters, false)? }.evened().ok()
@@ -126,6 +154,12 @@ impl Vocabulary {
     /// How many words there are, and as many starters.
     pub fn size(&self) -> usize {
         self.words.len()
+    }
+
+    /// The text of the words or starters with these indexes, the first of them a starter.
+    pub(super) fn text(&self, indexes: impl IntoIterator<Item = usize>) -> String {
+        let word = |(at, index)| if at == 0 { self.starter(index) } else { self.word(index) };
+        indexes.into_iter().enumerate().filter_map(word).map(Word::text).collect()
     }
 
     /// The word at `index`.
@@ -153,12 +187,12 @@ fn candidate(tokenizer: &Tokenizer, id: Token) -> Option<Word> {
     if plain {
         tokenizer.encode(&text, &mut tokens);
     }
-    (tokens == [id]).then(|| Word { id, text: text.into() })
+    (tokens == [id]).then(|| Word::new(id, &text))?
 }
 
 fn joins(tokenizer: &Tokenizer, one: &Word, other: &Word) -> bool {
     let mut tokens = Vec::new();
-    tokenizer.encode(&format!("\n{}{}", one.text, other.text), &mut tokens);
+    tokenizer.encode(&format!("\n{}{}", one.text(), other.text()), &mut tokens);
     tokens.ends_with(&[one.id, other.id])
 }
 
@@ -171,7 +205,7 @@ fn unstable(tokenizer: &Tokenizer, words: &[Word]) -> Vec<Token> {
             (text.clear(), ids.clear(), tokens.clear());
             for other in words.get(at..).unwrap_or_default() {
                 for word in [word, other] {
-                    text.push_str(&word.text);
+                    text.push_str(word.text());
                     ids.push(word.id);
                 }
             }
@@ -213,7 +247,7 @@ mod tests {
             let words: Vec<_> = numbers.iter().enumerate().map(|(at, &number)| {
                 (if at == 0 { vocabulary.starter(number) } else { vocabulary.word(number) }).unwrap()
             }).collect();
-            let text: String = words.iter().map(|word| &*word.text).collect();
+            let text: String = words.iter().map(|word| word.text()).collect();
             let mut tokens = Vec::new();
             tokenizer.encode(&(before.clone() + &text), &mut tokens);
             prop_assert!(tokens.ends_with(&words.iter().map(|word| word.id).collect::<Vec<_>>()), "{}", before);

@@ -174,9 +174,9 @@ impl Said {
     fn new(words: &Vocabulary, number: usize) -> Self {
         let at = |place: usize| words.size().saturating_sub(1 + 4 * number + place);
         let more = if number % 2 == 1 { 1..1 } else { 1..4 };
-        let said = words.starter(at(0)).into_iter().chain(more.filter_map(|place| words.word(at(place))));
-        let (texts, tokens): (Vec<&str>, _) = said.map(|word| (&*word.text, word.id)).unzip();
-        Self { text: texts.concat(), tokens }
+        let rest = more.clone().filter_map(|place| words.word(at(place)));
+        let tokens = words.starter(at(0)).into_iter().chain(rest).map(|word| word.id).collect();
+        Self { text: words.text(std::iter::once(at(0)).chain(more.map(at))), tokens }
     }
 }
 
