@@ -26,6 +26,7 @@
 //! | `anonymize` | from exchanges to sessions | trace, wire, tokenize, capture |
 //! | `format` | trace files | trace |
 //! | `derive` | new workloads from a trace | trace, format |
+//! | `audit` | what a trace file holds that it must not | trace, format |
 //! | `replay` | from sessions to prompts and requests | trace, wire, tokenize, metrics |
 //! | `analyze` | what a trace looks like: distributions, cache-hit curve; how two differ | trace |
 //! | `metrics` | records, what they come to, what a server says of itself | trace |
@@ -73,9 +74,9 @@ pub mod derive;
 pub mod format;
 pub mod metrics;
 pub mod mock;
+pub mod proof;
 pub mod replay;
 pub mod report;
-pub mod proof;
 pub mod tokenize;
 pub mod trace;
 pub mod wire;

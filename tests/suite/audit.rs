@@ -144,9 +144,8 @@ fn what_is_allowed_or_was_there_before_is_counted_and_not_shown() {
 fn the_source_check_and_core_dumps_are_spoken_of() {
     let scratch = tempdir().unwrap();
     let clean = fixture("L001", "clean").unwrap();
-    let with = |source, core_dumps| {
-        audit(&[clean.clone()], &Options { source, core_dumps, ..options(&scratch) }).unwrap()
-    };
+    let with =
+        |source, core_dumps| audit(&[clean.clone()], &Options { source, core_dumps, ..options(&scratch) }).unwrap();
     assert!(ids(&with(false, false)).contains("L104") && !ids(&with(true, false)).contains("L104"));
     assert!(ids(&with(false, true)).contains("L141") && !ids(&with(false, false)).contains("L141"));
 }
@@ -165,7 +164,8 @@ fn keys_and_logs_beside_a_trace_are_seen() {
 
 /// Every small fixture, by path.
 fn small() -> Vec<PathBuf> {
-    let files = walkdir::WalkDir::new(fixtures()).sort_by_file_name().into_iter().map(|entry| entry.unwrap().into_path());
+    let files =
+        walkdir::WalkDir::new(fixtures()).sort_by_file_name().into_iter().map(|entry| entry.unwrap().into_path());
     files.filter(|path| path.is_file() && fs::metadata(path).unwrap().len() < 8192).collect()
 }
 
@@ -229,7 +229,7 @@ fn our_own_traces_are_clean_and_every_changed_byte_of_them_is_seen() {
                 });
                 let outcome = look(&trace);
                 assert!(outcome.undecodable || !errors(&outcome).is_empty(), "{} at {at}", file.display());
-            fs::write(&file, &whole).unwrap();
+                fs::write(&file, &whole).unwrap();
             }
         }
     }
@@ -277,8 +277,8 @@ fn row_ids_of_our_own_traces_are_dense() {
 
 #[test]
 fn a_bloom_filter_is_seen() {
-    use std::sync::Arc;
     use parquet::file::properties::WriterProperties;
+    use std::sync::Arc;
     let write = |bloom| {
         let column: arrow_array::ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![1, 2, 3]));
         let batch = arrow_array::RecordBatch::try_from_iter([("session", column)]).unwrap();

@@ -2,20 +2,15 @@
 
 mod analyze;
 mod architecture;
-mod capture;
-#[cfg(test)]
 mod audit;
-#[cfg(test)]
+mod capture;
 mod cli;
-#[cfg(test)]
 mod convert;
 mod derive;
 mod formats;
 mod mock;
 mod otherformats;
+mod privacy;
 mod prompts;
 mod replay;
-#[cfg(test)]
-mod privacy;
-#[cfg(test)]
 mod schemas;
