@@ -34,7 +34,10 @@ pub(crate) fn has_date(text: &str) -> bool {
 /// Whether a text is, or holds, a UUID.
 pub(crate) fn has_uuid(text: &str) -> bool {
     text.as_bytes().windows(36).any(|window| {
-        window.iter().enumerate().all(|(at, byte)| if [8, 13, 18, 23].contains(&at) { *byte == b'-' } else { byte.is_ascii_hexdigit() })
+        window
+            .iter()
+            .enumerate()
+            .all(|(at, byte)| if [8, 13, 18, 23].contains(&at) { *byte == b'-' } else { byte.is_ascii_hexdigit() })
     })
 }
 
@@ -49,7 +52,8 @@ pub(crate) fn is_hex_hash(text: &str) -> bool {
 
 /// Whether a text reads like a sentence, or has letters of scripts that need no spaces.
 pub(crate) fn is_language(text: &str) -> bool {
-    let wide = text.chars().filter(|c| ('\u{3040}'..='\u{9fff}').contains(c) || ('\u{ac00}'..='\u{d7af}').contains(c)).count();
+    let wide =
+        text.chars().filter(|c| ('\u{3040}'..='\u{9fff}').contains(c) || ('\u{ac00}'..='\u{d7af}').contains(c)).count();
     let words = text.split(|c: char| c.is_whitespace() || ",.;:!?".contains(c));
     let words = words.filter(|word| word.chars().count() > 1 && word.chars().all(char::is_alphabetic)).count();
     wide >= 4 || (words >= 4 && words * 9 >= text.chars().count())
@@ -85,7 +89,8 @@ const COMMON: &str = "的一是不了人我在有他这中大来上个国说们�
 /// characters.
 fn chinese(values: &[i64]) -> bool {
     values.chunks(24).any(|values| {
-        let text: String = values.iter().filter_map(|value| u32::try_from(*value).ok().and_then(char::from_u32)).collect();
+        let text: String =
+            values.iter().filter_map(|value| u32::try_from(*value).ok().and_then(char::from_u32)).collect();
         let wide = text.chars().filter(|c| ('\u{3000}'..='\u{9fff}').contains(c)).count();
         let common = text.chars().filter(|c| COMMON.contains(*c)).count();
         wide >= 8 && wide * 10 >= values.len() * 9 && common * 8 >= wide
@@ -113,7 +118,9 @@ fn run(values: &[i64], least: usize, character: impl Fn(i64) -> Option<char>) ->
 }
 
 fn is_text(c: char) -> bool {
-    matches!(c, ' '..='~' | '\n' | '\t' | '\r') || (c > '\u{bf}' && c.is_alphanumeric()) || matches!(c, '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ff65}')
+    matches!(c, ' '..='~' | '\n' | '\t' | '\r')
+        || (c > '\u{bf}' && c.is_alphanumeric())
+        || matches!(c, '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ff65}')
 }
 
 /// Whether characters are a text and not numbers that happen to be characters: many, different, mostly letters, few between.
@@ -163,7 +170,11 @@ fn low_bytes(values: &[i64], least: usize) -> bool {
             // A character may be cut off at the end.
             bytes.get(..error.valid_up_to()).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
         });
-        bytes.len() >= least && high * 3 >= bytes.len() && text.len() + 4 > bytes.len() && text.chars().all(is_text) && reads(text, least / 3)
+        bytes.len() >= least
+            && high * 3 >= bytes.len()
+            && text.len() + 4 > bytes.len()
+            && text.chars().all(is_text)
+            && reads(text, least / 3)
     };
     let (mut bytes, mut high) = (Vec::new(), 0usize);
     for value in values {
@@ -211,11 +222,17 @@ mod tests {
         let text = "Please quarantine the ledger before the merger";
         let points: Vec<i64> = text.bytes().map(i64::from).collect();
         assert_eq!(disguise(&points, false), Some(Disguise::CodePoints));
-        let packed: Vec<i64> = text.as_bytes().chunks(7).map(|chunk| chunk.iter().fold(0, |all, byte| all << 8 | i64::from(*byte))).collect();
+        let packed: Vec<i64> = text
+            .as_bytes()
+            .chunks(7)
+            .map(|chunk| chunk.iter().fold(0, |all, byte| all << 8 | i64::from(*byte)))
+            .collect();
         assert_eq!(disguise(&packed, false), Some(Disguise::Packed));
-        let low: Vec<i64> = text.bytes().enumerate().map(|(at, byte)| (at as i64 * 37 % 5 + 1) * 256 + i64::from(byte)).collect();
+        let low: Vec<i64> =
+            text.bytes().enumerate().map(|(at, byte)| (at as i64 * 37 % 5 + 1) * 256 + i64::from(byte)).collect();
         assert_eq!(disguise(&low, false), Some(Disguise::LowBytes));
-        let floats: Vec<f64> = text.as_bytes().chunks_exact(8).map(|chunk| f64::from_le_bytes(chunk.try_into().unwrap())).collect();
+        let floats: Vec<f64> =
+            text.as_bytes().chunks_exact(8).map(|chunk| f64::from_le_bytes(chunk.try_into().unwrap())).collect();
         assert!(floats_hide_text(&floats));
     }
 

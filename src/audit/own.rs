@@ -28,7 +28,8 @@ pub(crate) fn audit(path: &Path, names: &[OsString], scratch: &Path, feed: &mut 
     let read = Reader::open(path, true).map_err(|error| fact(&mut view.facts, &error)).ok();
     let Some(reader) = read else { return (view, true) };
     let manifest = reader.manifest().clone();
-    let files = manifest.files.iter().map(|file| FileName::Table { table: file.table, part: file.part, parts: file.parts });
+    let files =
+        manifest.files.iter().map(|file| FileName::Table { table: file.table, part: file.part, parts: file.parts });
     view.format_files = files.chain([FileName::Manifest, FileName::Card]).map(|name| name.to_string()).collect();
     for name in names {
         if !name.to_str().is_some_and(|name| view.format_files.contains(name)) {
@@ -66,20 +67,25 @@ pub(crate) fn audit(path: &Path, names: &[OsString], scratch: &Path, feed: &mut 
     let same = writer.and_then(|writer| writer.finish()).map(|written| {
         let bytes = |name: FileName| fs::read(path.join(name.to_string())).unwrap_or_default();
         let json = manifest::to_json(&written).unwrap_or_default();
-        written == manifest && bytes(FileName::Manifest) == json.as_bytes() && bytes(FileName::Card) == card::render(&manifest).as_bytes()
+        written == manifest
+            && bytes(FileName::Manifest) == json.as_bytes()
+            && bytes(FileName::Card) == card::render(&manifest).as_bytes()
     });
     // What was written is of no further use.
     drop(fs::remove_dir_all(scratch));
     match same {
         Ok(true) => return (view, false),
         Ok(false) => view.facts.add(Kind::Reencoded, Place::default(), "written again, some byte differs", None),
-        Err(_) => view.facts.add(Kind::Undecodable, Place::default(), "it could not be written again for comparison", None),
+        Err(_) => {
+            view.facts.add(Kind::Undecodable, Place::default(), "it could not be written again for comparison", None)
+        }
     }
     (view, true)
 }
 
 fn digest(session: &Session, file: &str, row: u64) -> SessionDigest {
-    let lengths = session.requests.iter().map(|request| (request.input_tokens.into(), request.output_tokens.unwrap_or(0).into()));
+    let lengths =
+        session.requests.iter().map(|request| (request.input_tokens.into(), request.output_tokens.unwrap_or(0).into()));
     let parts = session.requests.first().and_then(|request| request.tools_tokens.zip(request.system_tokens));
     let configuration = parts.map_or_else(Vec::new, |(tools, system)| vec![tools.into(), system.into()]);
     SessionDigest { file: file.to_owned(), row, lengths: lengths.collect(), configuration }
@@ -88,11 +94,21 @@ fn digest(session: &Session, file: &str, row: u64) -> SessionDigest {
 /// A broken rule of the format as a fact.
 fn fact(facts: &mut Facts, error: &FormatError) {
     let (kind, message) = match error {
-        FormatError::Value { fault: Fault::NotDense | Fault::Order | Fault::Orphan, .. } => (Kind::Dense, "rows that are not dense and in order"),
-        FormatError::Value { fault: Fault::Tree(_) | Fault::Extends, .. } => (Kind::Canonical, "a prefix that is not the canonical one"),
-        FormatError::Value { fault: Fault::OutOfSession | Fault::Direction, .. } => (Kind::Scope, "a row that names a row of another session"),
-        FormatError::Value { .. } | FormatError::Member { .. } => (Kind::Domain, "a value that breaks a rule of the format"),
-        FormatError::File { fault: Fault::Sha256, .. } => (Kind::Reencoded, "a file with another sha256 than the manifest says"),
+        FormatError::Value { fault: Fault::NotDense | Fault::Order | Fault::Orphan, .. } => {
+            (Kind::Dense, "rows that are not dense and in order")
+        }
+        FormatError::Value { fault: Fault::Tree(_) | Fault::Extends, .. } => {
+            (Kind::Canonical, "a prefix that is not the canonical one")
+        }
+        FormatError::Value { fault: Fault::OutOfSession | Fault::Direction, .. } => {
+            (Kind::Scope, "a row that names a row of another session")
+        }
+        FormatError::Value { .. } | FormatError::Member { .. } => {
+            (Kind::Domain, "a value that breaks a rule of the format")
+        }
+        FormatError::File { fault: Fault::Sha256, .. } => {
+            (Kind::Reencoded, "a file with another sha256 than the manifest says")
+        }
         FormatError::File { fault: Fault::Columns, .. } => (Kind::Undeclared, "columns that are not the declared ones"),
         FormatError::Json { .. } => (Kind::Domain, "a manifest with undeclared members or values"),
         _ => (Kind::Undecodable, "a table that can't be decoded"),
@@ -150,16 +166,29 @@ impl Held<'_> {
         for request in &session.requests {
             self.quantum("requests.input_tokens", row, request.input_tokens, quanta.input_tokens);
             self.quantum("requests.output_tokens", row, request.output_tokens.unwrap_or(0), quanta.output_tokens);
-            for (column, value) in [("requests.duration_ms", request.duration_ms), ("requests.ttft_ms", request.ttft_ms)] {
+            for (column, value) in
+                [("requests.duration_ms", request.duration_ms), ("requests.ttft_ms", request.ttft_ms)]
+            {
                 self.quantum(column, row, value.unwrap_or(0), quanta.machine_ms);
             }
             let usage = request.usage;
-            let counts = [usage.input, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h, usage.output, usage.reasoning];
+            let counts = [
+                usage.input,
+                usage.cache_read,
+                usage.cache_write_5m,
+                usage.cache_write_1h,
+                usage.output,
+                usage.reasoning,
+            ];
             self.profile("requests.usage", row, counts.iter().all(Option::is_none) || self.keeps(Keep::Usage));
             let parts = request.tools_tokens.is_some() || request.system_tokens.is_some();
             self.profile("requests.tools_tokens", row, !parts || self.keeps(Keep::PartTokens));
             self.profile("requests.extends", row, !request.prefix.extends || self.keeps(Keep::ExactLengths));
-            self.profile("requests.kind", row, request.kind != RequestKind::CountTokens || self.keeps(Keep::CountTokens));
+            self.profile(
+                "requests.kind",
+                row,
+                request.kind != RequestKind::CountTokens || self.keeps(Keep::CountTokens),
+            );
         }
         for edge in &session.edges {
             let user = edge.delay_kind == DelayKind::User;

@@ -78,7 +78,12 @@ pub fn percent(share: f64) -> u64 {
 }
 
 /// A small number without its fraction.
-#[expect(clippy::as_conversions, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what fits")]
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to what fits"
+)]
 pub fn whole(value: f64) -> u64 {
     value.clamp(0.0, 1e9) as u64
 }
@@ -99,7 +104,10 @@ pub(crate) fn assess(dataset: &Dataset, columns: Vec<ColumnBits>, local: bool) -
     let alone = crate::audit::wide(configurations.values().filter(|count| **count == 1).count());
     let configured: u64 = configurations.values().sum();
     let mut whole: BTreeMap<&[(u64, u64)], u64> = BTreeMap::new();
-    sessions.iter().filter(|session| session.lengths.len() >= 3).for_each(|session| *whole.entry(&session.lengths).or_default() += 1);
+    sessions
+        .iter()
+        .filter(|session| session.lengths.len() >= 3)
+        .for_each(|session| *whole.entry(&session.lengths).or_default() += 1);
     let mut owners: BTreeMap<&[(u64, u64)], (usize, bool)> = BTreeMap::new();
     for (at, session) in sessions.iter().enumerate() {
         for window in session.lengths.windows(5) {
@@ -144,7 +152,10 @@ impl Risk {
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         let share = |requests, rounded_to| {
-            self.uniqueness.iter().find(|cell| cell.requests == requests && cell.rounded_to == rounded_to).map(|cell| percent(cell.share))
+            self.uniqueness
+                .iter()
+                .find(|cell| cell.requests == requests && cell.rounded_to == rounded_to)
+                .map(|cell| percent(cell.share))
         };
         if let Some(percent) = share(1, 1) {
             words.push(format!("Who knows the exact lengths of one request finds its place in {percent} % of cases."));

@@ -64,7 +64,8 @@ impl Rules {
         let file: File = toml::from_str(toml).map_err(|_| RulesError::Form)?;
         let rule = |(number, entry): (usize, Entry)| {
             let pattern = entry.regex?;
-            let regex = RegexBuilder::new(&pattern).size_limit(1 << 26).build().map_err(|_| RulesError::Pattern(number + 1));
+            let regex =
+                RegexBuilder::new(&pattern).size_limit(1 << 26).build().map_err(|_| RulesError::Pattern(number + 1));
             let keywords = entry.keywords.iter().map(|word| word.to_ascii_lowercase()).collect();
             Some(regex.map(|regex| Rule { regex, keywords, entropy: entry.entropy, group: entry.group }))
         };

@@ -53,7 +53,8 @@ impl Baseline {
 
     /// A baseline that holds these findings.
     pub fn of(findings: &[Finding]) -> String {
-        let lines: BTreeSet<String> = findings.iter().filter(|finding| finding.severity > Severity::Info).map(Finding::key).collect();
+        let lines: BTreeSet<String> =
+            findings.iter().filter(|finding| finding.severity > Severity::Info).map(Finding::key).collect();
         let lines = lines.into_iter().fold(String::new(), |all, line| all + &line + "\n");
         format!("# findings that were accepted: check, file, column\n{lines}")
     }
@@ -119,7 +120,13 @@ pub fn audit(paths: &[PathBuf], options: &Options) -> Result<Outcome, AuditError
     }
     let mut report = Report::default();
     let mut dataset = Dataset::default();
-    let mut feed = Feed { report: &mut report, dataset: &mut dataset, rules: &options.rules, limits: options.limits, checks: CHECKS };
+    let mut feed = Feed {
+        report: &mut report,
+        dataset: &mut dataset,
+        rules: &options.rules,
+        limits: options.limits,
+        checks: CHECKS,
+    };
     let mut run = Run { options, files: Vec::new(), columns: Vec::new() };
     for (number, path) in paths.iter().enumerate() {
         let io = |error: io::Error| AuditError::Path(number + 1, error.kind());
@@ -143,7 +150,8 @@ pub fn audit(paths: &[PathBuf], options: &Options) -> Result<Outcome, AuditError
         note(&mut report, "L141", "the system writes core dumps");
     }
     let undecodable = report.undecodable;
-    let (findings, accepted): (Vec<_>, Vec<_>) = report.into_findings().into_iter().partition(|finding| !is_accepted(finding, options));
+    let (findings, accepted): (Vec<_>, Vec<_>) =
+        report.into_findings().into_iter().partition(|finding| !is_accepted(finding, options));
     Ok(Outcome {
         findings,
         accepted: crate::audit::wide(accepted.len()),
@@ -175,7 +183,8 @@ struct Run<'o> {
 impl Run<'_> {
     /// A folder: one of our traces, or files of any kind.
     fn folder(&mut self, path: &Path, relative: &Path, number: usize, feed: &mut Feed<'_>) -> io::Result<()> {
-        let mut entries = fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>()?;
+        let mut entries =
+            fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>()?;
         entries.sort();
         if own::is_trace(path) {
             return self.own(path, relative, number, &entries, feed);
@@ -190,7 +199,12 @@ impl Run<'_> {
                 if !is_plain_name(name.as_encoded_bytes()) {
                     feed.report.begin(&self.label(&relative, number));
                     let mut view = FileView::default();
-                    view.facts.add(Kind::FileName, Place::default(), "a folder name that is not made of generic words", None);
+                    view.facts.add(
+                        Kind::FileName,
+                        Place::default(),
+                        "a folder name that is not made of generic words",
+                        None,
+                    );
                     conclude(&view, feed);
                 }
                 self.folder(&path, &relative, number, feed)?;
@@ -207,7 +221,9 @@ impl Run<'_> {
     }
 
     fn label(&self, relative: &Path, number: usize) -> String {
-        let plain = relative.iter().all(|part| part.to_str().is_some_and(|part| is_plain_file(part) || is_plain_name(part.as_bytes())));
+        let plain = relative
+            .iter()
+            .all(|part| part.to_str().is_some_and(|part| is_plain_file(part) || is_plain_name(part.as_bytes())));
         match relative.to_str() {
             Some(text) if plain && !super::detect::has_date(text) && !text.is_empty() => text.to_owned(),
             Some("") => format!("path {}", number + 1),
@@ -238,7 +254,12 @@ impl Run<'_> {
     fn keep(&mut self, file: String, bytes: &[u8], view: &FileView) {
         use sha2::Digest;
         let sha256 = crate::trace::manifest::Sha256(sha2::Sha256::digest(bytes).into()).to_string();
-        self.files.push(AuditedFile { file, bytes: crate::audit::wide(bytes.len()), sha256, format: view.format.map(|format| format.name) });
+        self.files.push(AuditedFile {
+            file,
+            bytes: crate::audit::wide(bytes.len()),
+            sha256,
+            format: view.format.map(|format| format.name),
+        });
         for (column, values, bits) in &view.columns {
             let bits = (*bits > 0.0).then_some(*bits);
             self.columns.push(ColumnBits { column: column.clone(), values: *values, bits });
@@ -246,7 +267,14 @@ impl Run<'_> {
     }
 
     /// One of our traces.
-    fn own(&mut self, path: &Path, relative: &Path, number: usize, names: &[std::ffi::OsString], feed: &mut Feed<'_>) -> io::Result<()> {
+    fn own(
+        &mut self,
+        path: &Path,
+        relative: &Path,
+        number: usize,
+        names: &[std::ffi::OsString],
+        feed: &mut Feed<'_>,
+    ) -> io::Result<()> {
         let label = self.label(relative, number);
         feed.report.begin(&label);
         let (view, damaged) = own::audit(path, names, &self.options.scratch, feed);
@@ -297,6 +325,11 @@ fn process(path: &Path, bytes: &[u8], facts: &mut Facts) {
     if key || bytes.starts_with(b"AGE-SECRET-KEY-1") {
         use std::os::unix::fs::PermissionsExt;
         let open = fs::metadata(path).is_ok_and(|data| data.permissions().mode() & 0o077 != 0);
-        facts.add(Kind::KeyMode, Place::default(), if open { "a key file that others can read" } else { "a key file beside the trace" }, None);
+        facts.add(
+            Kind::KeyMode,
+            Place::default(),
+            if open { "a key file that others can read" } else { "a key file beside the trace" },
+            None,
+        );
     }
 }

@@ -72,7 +72,7 @@ impl Input {
 
     /// Opens it, decompressed.
     pub fn decompressed(&self) -> io::Result<Box<dyn Read + Send>> {
-        decompress(self.open()?)
+        Ok(decompress(self.open()?)?.1)
     }
 
     /// Whether it can be read again: stdin and pipes can't.

@@ -23,7 +23,7 @@ pub(super) struct LiteLlm;
 
 impl LogReader for LiteLlm {
     fn name(&self) -> &'static str {
-        "litellm"
+        "litellm-log"
     }
 
     fn sniff(&self, head: &[u8]) -> Sniff {

@@ -177,7 +177,8 @@ fn core_dumps() -> bool {
     let path = format!("/proc/{}/limits", std::os::unix::process::parent_id());
     let read = fs::File::open(path).and_then(|file| file.take(1 << 14).read_to_string(&mut limits));
     read.is_ok()
-        && limits.lines().find_map(|line| line.strip_prefix("Max core file size")).is_some_and(|rest| {
-            rest.split_whitespace().next().is_some_and(|soft| soft != "0")
-        })
+        && limits
+            .lines()
+            .find_map(|line| line.strip_prefix("Max core file size"))
+            .is_some_and(|rest| rest.split_whitespace().next().is_some_and(|soft| soft != "0"))
 }

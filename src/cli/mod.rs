@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod args;
-pub mod compare;
 mod audit;
+pub mod compare;
 mod completions;
 mod convert;
 mod derive;

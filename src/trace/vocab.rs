@@ -352,34 +352,6 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// Formats that a trace can come from.
-    SourceFormat {
-        /// Our own capture JSONL.
-        Capture = "tracecloak-capture",
-        /// claude-trace JSONL.
-        ClaudeTrace = "claude-trace",
-        /// HTTP Archive.
-        Har = "har",
-        /// claude-tap: JSONL, compact or lossy JSON, SQLite.
-        ClaudeTap = "claude-tap",
-        /// mitmproxy flow file.
-        Mitmproxy = "mitmproxy",
-        /// seifghazi/claude-code-proxy: SQLite or its API's JSON.
-        Seifghazi = "claude-code-proxy",
-        /// LiteLLM's StandardLoggingPayload.
-        LiteLlm = "litellm",
-        /// claude-code-router's log.
-        Router = "claude-code-router",
-        /// Claude Code transcript.
-        Transcript = "claude-code-transcript",
-        /// Envoy HTTP tap.
-        Envoy = "envoy-tap",
-        /// nginx access log as JSON.
-        Nginx = "nginx",
-    }
-}
-
-vocabulary! {
     /// Tokenizers that a manifest may name; every other one is `custom`.
     TokenizerName {
         /// The embedded one: the vocabulary of the first Claude models.
@@ -414,20 +386,6 @@ vocabulary! {
     KUnit {
         /// Labelled contributors.
         Contributor = "contributor",
-    }
-}
-
-vocabulary! {
-    /// What an import could not carry over.
-    Loss {
-        /// The source has no edges, or fewer than a trace holds.
-        Edges = "edges",
-        /// Some requests lack their system prompt: its recorder kept none.
-        SystemPrompt = "system-prompt",
-        /// Some requests lack their tool definitions: the recorder kept none.
-        ToolDefinitions = "tool-definitions",
-        /// Some requests lack their answer: the recorder kept none.
-        Answers = "answers",
     }
 }
 

@@ -26,8 +26,22 @@ check! {
 }
 
 /// What ids of providers and clients begin with.
-const PREFIXES: &[&str] =
-    &["msg_", "toolu_", "srvtoolu_", "req_", "chatcmpl-", "call_", "resp_", "user_", "org-", "proj_", "run_", "thread_", "asst_", "ses_"];
+const PREFIXES: &[&str] = &[
+    "msg_",
+    "toolu_",
+    "srvtoolu_",
+    "req_",
+    "chatcmpl-",
+    "call_",
+    "resp_",
+    "user_",
+    "org-",
+    "proj_",
+    "run_",
+    "thread_",
+    "asst_",
+    "ses_",
+];
 
 /// Whether an id with this prefix, and at least eight characters of its own, stands in a text.
 fn has_prefixed(text: &str, prefix: &str) -> bool {

@@ -29,7 +29,10 @@ static PATTERNS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     let patterns = [
         (r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+\.[A-Za-z0-9.-]*[A-Za-z]{2}", "an e-mail address"),
         (r"(?:/Users/|/home/|/root/|[A-Za-z]:\\Users\\|~/)[^/\s]", "a path below a home"),
-        (r"\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:internal|local|corp|lan|intra|home\.arpa)\b", "the name of a private host"),
+        (
+            r"\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:internal|local|corp|lan|intra|home\.arpa)\b",
+            "the name of a private host",
+        ),
         (r"\bhttps?://[A-Za-z0-9.-]+", "an address of a host"),
         (r"\b(?:(?:25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])\.){3}(?:25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])\b", "an IP address"),
         (r"\b(?:[0-9a-f]{1,4}:){5,7}[0-9a-f]{1,4}\b", "an IP address"),

@@ -40,8 +40,33 @@ check! {
 
 /// Texts that many prompts begin with or hold.
 const TEXTS: &[&str] = &[
-    "", "\n", " ", "a", "test", "hello", "Hello", "hi", "Hi", "ok", "yes", "continue", "Continue", "system", "user", "assistant", "null",
-    "{}", "[]", "0", "1", "You are a helpful assistant.", "You are a helpful assistant", "Hello, world!", "Hello world", "foo", "password",
+    "",
+    "\n",
+    " ",
+    "a",
+    "test",
+    "hello",
+    "Hello",
+    "hi",
+    "Hi",
+    "ok",
+    "yes",
+    "continue",
+    "Continue",
+    "system",
+    "user",
+    "assistant",
+    "null",
+    "{}",
+    "[]",
+    "0",
+    "1",
+    "You are a helpful assistant.",
+    "You are a helpful assistant",
+    "Hello, world!",
+    "Hello world",
+    "foo",
+    "password",
 ];
 
 /// Their hashes, 64, 63, 53 and 32 bits of them, in both byte orders.

@@ -29,4 +29,14 @@ check! {
 }
 
 /// Names of such lists.
-const NAMES: &[&str] = &["itl", "itls", "inter_token_latencies", "token_times", "token_timestamps", "chunk_sizes", "chunk_times", "delta_bytes", "deltas"];
+const NAMES: &[&str] = &[
+    "itl",
+    "itls",
+    "inter_token_latencies",
+    "token_times",
+    "token_timestamps",
+    "chunk_sizes",
+    "chunk_times",
+    "delta_bytes",
+    "deltas",
+];

@@ -26,8 +26,7 @@ struct Statement<'o> {
 }
 
 /// The checks that need the logs or the converter.
-const ELSEWHERE: &[&str] =
-    &["L100", "L101", "L102", "L103", "L120", "L121", "L122", "L123", "L124", "L125", "L126"];
+const ELSEWHERE: &[&str] = &["L100", "L101", "L102", "L103", "L120", "L121", "L122", "L123", "L124", "L125", "L126"];
 
 /// The statement as JSON.
 pub fn attest(outcome: &Outcome) -> String {

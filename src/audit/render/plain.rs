@@ -24,7 +24,8 @@ pub fn plain(outcome: &Outcome) -> String {
         let length = finding.length.map(|length| format!(", length {length}")).unwrap_or_default();
         let place = finding.place_text();
         let place = if place.is_empty() { String::new() } else { format!(" at {place}") };
-        let _ = writeln!(text, "  {:7} {} {}{place}{length}{times}", finding.severity.word(), finding.id, finding.message);
+        let _ =
+            writeln!(text, "  {:7} {} {}{place}{length}{times}", finding.severity.word(), finding.id, finding.message);
         remedies.insert(finding.id, finding.remedy);
     }
     if !remedies.is_empty() {

@@ -18,7 +18,8 @@ pub(crate) fn looks_like(bytes: &[u8]) -> bool {
 }
 
 fn checksum_is_right(header: &[u8; 512]) -> bool {
-    let sum: u64 = header.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u64::from(*byte) }).sum();
+    let sum: u64 =
+        header.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u64::from(*byte) }).sum();
     octal(header.get(148..156).unwrap_or_default()) == Some(sum)
 }
 
@@ -36,7 +37,12 @@ pub(crate) fn read(bytes: &[u8], depth: usize, feed: &mut Feed<'_>) -> FileView 
         if header.iter().all(|byte| *byte == 0) {
             let rest = bytes.get(at..).unwrap_or_default();
             if rest.iter().any(|byte| *byte != 0) {
-                view.facts.add(Kind::Unowned, Place::at(at), "bytes after the end of the archive", Some(crate::audit::wide(rest.len())));
+                view.facts.add(
+                    Kind::Unowned,
+                    Place::at(at),
+                    "bytes after the end of the archive",
+                    Some(crate::audit::wide(rest.len())),
+                );
             }
             return view;
         }
@@ -60,11 +66,16 @@ pub(crate) fn read(bytes: &[u8], depth: usize, feed: &mut Feed<'_>) -> FileView 
             add(Kind::Archive, "an archive entry with an owner's name");
         }
         let parts = [text(345..500), text(0..100)];
-        let name = parts.iter().flat_map(|part| part.split(|byte| *byte == b'/')).filter(|part| !matches!(*part, [] | [b'.']));
+        let name =
+            parts.iter().flat_map(|part| part.split(|byte| *byte == b'/')).filter(|part| !matches!(*part, [] | [b'.']));
         let name: Vec<_> = name.collect();
         let plain = name.iter().rev().enumerate().all(|(from_end, part)| {
             let part = std::str::from_utf8(part).unwrap_or("\u{fffd}");
-            if from_end == 0 && header.get(156) != Some(&b'5') { is_plain_file(part) } else { crate::audit::vocab::words::is_plain_name(part.as_bytes()) }
+            if from_end == 0 && header.get(156) != Some(&b'5') {
+                is_plain_file(part)
+            } else {
+                crate::audit::vocab::words::is_plain_name(part.as_bytes())
+            }
         });
         if !plain {
             add(Kind::FileName, "an archive entry whose name is not made of generic words");

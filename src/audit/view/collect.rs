@@ -391,10 +391,16 @@ impl<'f, 'a> Collector<'f, 'a> {
             self.feed.dataset.raw_ids.push((self.feed.report.file().to_owned(), ids));
         }
         self.view.rows = self.row;
-        self.view.columns = self.nodes.iter().filter(|node| node.count > 0).map(|node| {
-            let bits = if node.histogram.len() >= DISTINCT { 0.0 } else { entropy(node.histogram.values().copied()) };
-            (node.label.clone(), node.count, bits)
-        }).collect();
+        self.view.columns = self
+            .nodes
+            .iter()
+            .filter(|node| node.count > 0)
+            .map(|node| {
+                let bits =
+                    if node.histogram.len() >= DISTINCT { 0.0 } else { entropy(node.histogram.values().copied()) };
+                (node.label.clone(), node.count, bits)
+            })
+            .collect();
         self.view
     }
 
@@ -431,9 +437,9 @@ fn closed(shape: &Shape, bytes: &[u8]) -> bool {
     match shape {
         Shape::Word(words) => words.contains(&text),
         Shape::Model => Model::parse(text).is_some(),
-        Shape::Numbered(prefix) => text
-            .strip_prefix(prefix)
-            .is_some_and(|digits| (1..=6).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit())),
+        Shape::Numbered(prefix) => text.strip_prefix(prefix).is_some_and(|digits| {
+            (1..=6).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit())
+        }),
         Shape::Opaque => is_plain_name(bytes) || (text.len() <= 9 && text.bytes().all(|digit| digit.is_ascii_digit())),
         Shape::Tool => is_tool(text),
         _ => false,
@@ -441,7 +447,11 @@ fn closed(shape: &Shape, bytes: &[u8]) -> bool {
 }
 
 /// A count as a float; exact up to 2^53, which is more than is ever counted.
-#[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "rounding far above what is counted changes no verdict")]
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    reason = "rounding far above what is counted changes no verdict"
+)]
 pub(crate) fn float(count: u64) -> f64 {
     count as f64
 }

@@ -90,7 +90,12 @@ impl<'b> Reader<'b> {
                     self.space();
                     if self.at < self.bytes.len() {
                         let left = crate::audit::wide(self.bytes.len() - self.at);
-                        to.view.facts.add(Kind::Spelling, Place::at(self.at), "bytes after the end of the document", Some(left));
+                        to.view.facts.add(
+                            Kind::Spelling,
+                            Place::at(self.at),
+                            "bytes after the end of the document",
+                            Some(left),
+                        );
                         return self.bad("bytes after the end of the document");
                     }
                     return Ok(());
@@ -234,7 +239,9 @@ impl<'b> Reader<'b> {
             let mut value = 0u64;
             for (digits, byte) in trimmed.iter().enumerate() {
                 match byte {
-                    b'0'..=b'9' if digits < 18 && (digits != 1 || value > 0) => value = value * 10 + u64::from(byte - b'0'),
+                    b'0'..=b'9' if digits < 18 && (digits != 1 || value > 0) => {
+                        value = value * 10 + u64::from(byte - b'0')
+                    }
                     b',' if digits > 0 => {
                         ids.push(value);
                         rest = trimmed.get(digits + 1..).unwrap_or_default();
@@ -367,7 +374,8 @@ impl<'b> Reader<'b> {
 
     fn hex(&mut self) -> Step<u32> {
         let digits = self.bytes.get(self.at..self.at + 4).and_then(|digits| std::str::from_utf8(digits).ok());
-        let code = digits.filter(|digits| !digits.starts_with('+')).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        let code =
+            digits.filter(|digits| !digits.starts_with('+')).and_then(|digits| u32::from_str_radix(digits, 16).ok());
         self.at += 4;
         code.map_or_else(|| self.bad("an escape that is not JSON"), Ok)
     }

@@ -79,8 +79,14 @@ impl Nodes {
             }
             let Some(field) = fields.get(place) else { return 0 };
             let label = join(&above.label, field.name);
-            let child =
-                self.push(Node { label, shape: Some(&field.shape), role: field.role, plain: true, first_row: row, ..Node::default() });
+            let child = self.push(Node {
+                label,
+                shape: Some(&field.shape),
+                role: field.role,
+                plain: true,
+                first_row: row,
+                ..Node::default()
+            });
             if let Some(above) = self.0.get_mut(parent) {
                 above.declared.resize(fields.len().max(above.declared.len()), None);
                 above.declared.iter_mut().nth(place).into_iter().for_each(|slot| *slot = Some(child));

@@ -43,7 +43,8 @@ pub(crate) fn open(bytes: &[u8], depth: usize, feed: &mut Feed<'_>) -> FileView 
                 [one, two] => u16::from_be_bytes([*one, *two]),
                 _ => 0xfffd,
             };
-            let text = String::from_utf16_lossy(&bytes.get(2..).unwrap_or_default().chunks(2).map(unit).collect::<Vec<_>>());
+            let text =
+                String::from_utf16_lossy(&bytes.get(2..).unwrap_or_default().chunks(2).map(unit).collect::<Vec<_>>());
             document(text.as_bytes(), view.facts, feed)
         }
         _ => document(bytes, view.facts, feed),

@@ -49,7 +49,12 @@ fn walk(bytes: &[u8], depth: usize, feed: &mut Feed<'_>, view: &mut FileView) ->
         if extra > 0 {
             add(Kind::Archive, "an archive entry with extra fields");
         }
-        if !name.split(|byte| *byte == b'/').next_back().and_then(|name| std::str::from_utf8(name).ok()).is_some_and(is_plain_file) {
+        if !name
+            .split(|byte| *byte == b'/')
+            .next_back()
+            .and_then(|name| std::str::from_utf8(name).ok())
+            .is_some_and(is_plain_file)
+        {
             add(Kind::FileName, "an archive entry whose name is not made of generic words");
         }
         if flags & !0x0806 != 0 || entry >= ENTRIES {

@@ -5,12 +5,31 @@
 use super::Shape::{Int, List, Model, Number, Numbered, Object, Opaque, Request, Word};
 use super::{EXACT, Field, Format, Partial, Role, SECONDS, TOKENS, field, with};
 
-const PARTS: &[&str] = &["text", "thinking", "tool_use", "tool_result", "image", "document", "other", "redacted_thinking"];
+const PARTS: &[&str] =
+    &["text", "thinking", "tool_use", "tool_result", "image", "document", "other", "redacted_thinking"];
 const STOPS: &[&str] = &[
-    "", "tool_use", "end_turn", "max_tokens", "stop_sequence", "refusal", "pause_turn", "model_context_window_exceeded",
-    "content_filter", "other",
+    "",
+    "tool_use",
+    "end_turn",
+    "max_tokens",
+    "stop_sequence",
+    "refusal",
+    "pause_turn",
+    "model_context_window_exceeded",
+    "content_filter",
+    "other",
 ];
-const TYPES: &[&str] = &["general-purpose", "Explore", "Plan", "statusline-setup", "output-style-setup", "fork", "custom", "workflow-subagent", "main"];
+const TYPES: &[&str] = &[
+    "general-purpose",
+    "Explore",
+    "Plan",
+    "statusline-setup",
+    "output-style-setup",
+    "fork",
+    "custom",
+    "workflow-subagent",
+    "main",
+];
 const STATUSES: &[&str] = &["completed", "async_launched", "interrupted", "failed"];
 
 const INNER: &[Field] = &[

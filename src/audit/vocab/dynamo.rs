@@ -40,7 +40,13 @@ const ROW: &[Field] = &[
     field("version", Int(9)),
     with("block_size", Int(1 << 20), Role::BlockSize),
     with("hash_id_scope", Word(&["local", "global"]), Role::Scope),
-    field("source", Object(&[field("format", Word(&["tracecloak", "weka", "mooncake", "claude", "dynamo"])), field("digest", Opaque)])),
+    field(
+        "source",
+        Object(&[
+            field("format", Word(&["tracecloak", "weka", "mooncake", "claude", "dynamo"])),
+            field("digest", Opaque),
+        ]),
+    ),
     field("request_id", Opaque),
     field("play_id", Opaque),
     with("session_id", Opaque, Role::Session),

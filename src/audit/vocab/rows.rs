@@ -135,7 +135,15 @@ pub(super) static FLAT: Format = Format {
         field("kind", Word(&["turn", "auxiliary", "recap", "compaction", "count_tokens"])),
         field(
             "status",
-            Word(&["ok", "client_cancelled", "overloaded", "rate_limited", "server_error", "client_error", "network_error"]),
+            Word(&[
+                "ok",
+                "client_cancelled",
+                "overloaded",
+                "rate_limited",
+                "server_error",
+                "client_error",
+                "network_error",
+            ]),
         ),
         with("block_size", Int(1 << 20), Role::BlockSize),
         with("hash_ids", List(&Int(EXACT)), Role::Ids),

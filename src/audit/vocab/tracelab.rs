@@ -6,8 +6,22 @@ use super::Shape::{Bool, Instant, Int, List, Model, Number, Object, Opaque, Requ
 use super::{EXACT, Format, MILLIS, Partial, Role, TOKENS, field, with};
 
 const EVENTS: &[&str] = &[
-    "user_message", "assistant_message", "reasoning", "tool_use", "tool_call", "tool_result", "tool_output", "thinking", "text",
-    "token_count", "system", "compaction", "assistant_text", "user_prompt", "request_start", "request_end",
+    "user_message",
+    "assistant_message",
+    "reasoning",
+    "tool_use",
+    "tool_call",
+    "tool_result",
+    "tool_output",
+    "thinking",
+    "text",
+    "token_count",
+    "system",
+    "compaction",
+    "assistant_text",
+    "user_prompt",
+    "request_start",
+    "request_end",
 ];
 const SOURCES: &[&str] = &["claude", "codex", "transcript", "usage", "derived", "event", "message", "tool"];
 

@@ -32,17 +32,66 @@ const WORDS: &str = "a abs account acc active after agent agentic agents agentx 
 
 /// Endings of files.
 const ENDINGS: &[&str] = &[
-    "json", "jsonl", "ndjson", "csv", "parquet", "arrow", "feather", "gz", "zst", "tar", "tgz", "zip", "md", "sqlite", "db",
+    "json", "jsonl", "ndjson", "csv", "parquet", "arrow", "feather", "gz", "zst", "tar", "tgz", "zip", "md", "sqlite",
+    "db",
 ];
 
 /// Built-in tools of the public agents; every other name is somebody's own.
 const TOOLS: &[&str] = &[
-    "Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "EnterPlanMode", "ExitPlanMode", "Glob", "Grep", "KillBash",
-    "KillShell", "LS", "ListMcpResources", "MultiEdit", "NotebookEdit", "NotebookRead", "Read", "ReadMcpResource", "SendMessage",
-    "Skill", "SlashCommand", "Task", "TaskCreate", "TaskGet", "TaskList", "TaskOutput", "TaskStop", "TaskUpdate", "TodoRead",
-    "TodoWrite", "ToolSearch", "WebFetch", "WebSearch", "Write", "apply_patch", "exec_command", "local_shell", "shell",
-    "shell_command", "update_plan", "view_image", "web_search", "write_stdin", "bash", "edit", "glob", "grep", "list", "read", "task",
-    "todoread", "todowrite", "webfetch", "write",
+    "Agent",
+    "AskUserQuestion",
+    "Bash",
+    "BashOutput",
+    "Edit",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "Glob",
+    "Grep",
+    "KillBash",
+    "KillShell",
+    "LS",
+    "ListMcpResources",
+    "MultiEdit",
+    "NotebookEdit",
+    "NotebookRead",
+    "Read",
+    "ReadMcpResource",
+    "SendMessage",
+    "Skill",
+    "SlashCommand",
+    "Task",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskOutput",
+    "TaskStop",
+    "TaskUpdate",
+    "TodoRead",
+    "TodoWrite",
+    "ToolSearch",
+    "WebFetch",
+    "WebSearch",
+    "Write",
+    "apply_patch",
+    "exec_command",
+    "local_shell",
+    "shell",
+    "shell_command",
+    "update_plan",
+    "view_image",
+    "web_search",
+    "write_stdin",
+    "bash",
+    "edit",
+    "glob",
+    "grep",
+    "list",
+    "read",
+    "task",
+    "todoread",
+    "todowrite",
+    "webfetch",
+    "write",
 ];
 
 fn is_word(word: &str) -> bool {
@@ -57,7 +106,10 @@ pub fn is_tool(name: &str) -> bool {
 /// Whether a name is made of generic words and numbers of up to five digits.
 pub fn is_plain_name(name: &[u8]) -> bool {
     let Ok(name) = std::str::from_utf8(name) else { return false };
-    if name.is_empty() || name.len() > 64 || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)) {
+    if name.is_empty()
+        || name.len() > 64
+        || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+    {
         return false;
     }
     // camelCase counts as several words.
@@ -93,10 +145,14 @@ mod tests {
 
     #[test]
     fn names_of_generic_words_are_plain_and_names_of_people_are_not() {
-        for name in ["weka-cc-traces.jsonl.zst", "mooncake-fast25-conversation-4000.jsonl.zst", "trace_0001.json", "README.md"] {
+        for name in
+            ["weka-cc-traces.jsonl.zst", "mooncake-fast25-conversation-4000.jsonl.zst", "trace_0001.json", "README.md"]
+        {
             assert!(is_plain_file(name), "{name}");
         }
-        for name in ["acme-trace.jsonl", "mcp__hr_payroll.jsonl", "session-20261129.jsonl", "x y.csv", "trace.exe", "trace"] {
+        for name in
+            ["acme-trace.jsonl", "mcp__hr_payroll.jsonl", "session-20261129.jsonl", "x y.csv", "trace.exe", "trace"]
+        {
             assert!(!is_plain_file(name), "{name}");
         }
         assert!(is_plain_name(b"inputTokens") && is_plain_name(b"requests.t_ms"));

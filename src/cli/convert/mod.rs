@@ -57,7 +57,6 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
     Ok(Exit::Fine)
 }
 
-pub(super) fn spec(source: &TokenizerSource) -> TokenizerSpec {
 fn selection(args: &ConvertArgs) -> anyhow::Result<Selection> {
     let read = |path: &std::path::PathBuf| {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -72,7 +71,8 @@ fn selection(args: &ConvertArgs) -> anyhow::Result<Selection> {
     })
 }
 
-fn spec(source: &TokenizerSource) -> TokenizerSpec {
+/// What to load for `--tokenizer`.
+pub(super) fn spec(source: &TokenizerSource) -> TokenizerSpec {
     match source {
         TokenizerSource::Builtin => TokenizerSpec::Builtin,
         TokenizerSource::Path(path) if path.is_dir() => TokenizerSpec::Dir(path.clone()),

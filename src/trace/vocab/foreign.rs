@@ -13,6 +13,22 @@ vocabulary! {
         ClaudeTrace = "claude-trace",
         /// HTTP Archive.
         Har = "har",
+        /// claude-tap: JSONL, compact or lossy JSON, SQLite.
+        ClaudeTap = "claude-tap",
+        /// mitmproxy flow file.
+        Mitmproxy = "mitmproxy",
+        /// seifghazi/claude-code-proxy: SQLite or its API's JSON.
+        Seifghazi = "claude-code-proxy",
+        /// LiteLLM's StandardLoggingPayload.
+        LiteLlmLog = "litellm-log",
+        /// claude-code-router's log.
+        Router = "claude-code-router",
+        /// Claude Code transcript.
+        Transcript = "claude-code-transcript",
+        /// Envoy HTTP tap.
+        Envoy = "envoy-tap",
+        /// nginx access log as JSON.
+        Nginx = "nginx",
         /// WEKA JSON of kv-cache-tester and AgentX.
         Weka = "weka",
         /// Mooncake JSONL.
@@ -41,7 +57,20 @@ vocabulary! {
 impl SourceFormat {
     /// Whether it is a format of raw logs, which `convert` reads; the others are trace formats, which `import` reads.
     pub fn is_log(self) -> bool {
-        matches!(self, Self::Capture | Self::ClaudeTrace | Self::Har)
+        matches!(
+            self,
+            Self::Capture
+                | Self::ClaudeTrace
+                | Self::Har
+                | Self::ClaudeTap
+                | Self::Mitmproxy
+                | Self::Seifghazi
+                | Self::LiteLlmLog
+                | Self::Router
+                | Self::Transcript
+                | Self::Envoy
+                | Self::Nginx
+        )
     }
 }
 
@@ -98,6 +127,12 @@ vocabulary! {
         Unknown = "unknown-members",
         /// Exact lengths, where the format can only say them by others.
         Lengths = "lengths",
+        /// The system prompt of some requests: the recorder kept none.
+        SystemPrompt = "system-prompt",
+        /// The tool definitions of some requests: the recorder kept none.
+        ToolDefinitions = "tool-definitions",
+        /// The answers to some requests: the recorder kept none.
+        Answers = "answers",
     }
 }
 

@@ -98,7 +98,8 @@ impl Batch<'_> {
             Type::List(wide) => {
                 column.offsets = self.offsets(length, wide)?;
                 let child = self.column(field.children.first()?)?;
-                let (first, last) = (column.offsets.first().copied().unwrap_or(0), column.offsets.last().copied().unwrap_or(0));
+                let (first, last) =
+                    (column.offsets.first().copied().unwrap_or(0), column.offsets.last().copied().unwrap_or(0));
                 self.span(&column.offsets, &column, child.length);
                 if last > child.length {
                     return None;
@@ -136,7 +137,8 @@ impl Batch<'_> {
 
     /// A null whose offsets span something.
     fn span(&mut self, offsets: &[usize], column: &Column, _end: usize) {
-        let hidden = offsets.windows(2).enumerate().any(|(at, pair)| pair.first() != pair.last() && !column.is_valid(at));
+        let hidden =
+            offsets.windows(2).enumerate().any(|(at, pair)| pair.first() != pair.last() && !column.is_valid(at));
         self.below_null(hidden);
     }
 
@@ -148,7 +150,8 @@ impl Batch<'_> {
 
     /// What follows the values in a buffer.
     fn rest(&mut self, buffer: &[u8], end: usize, bits: usize) {
-        let partial = bits > 0 && end.checked_sub(1).and_then(|at| buffer.get(at)).is_some_and(|last| last >> bits != 0);
+        let partial =
+            bits > 0 && end.checked_sub(1).and_then(|at| buffer.get(at)).is_some_and(|last| last >> bits != 0);
         if partial || buffer.get(end..).unwrap_or_default().iter().any(|byte| *byte != 0) {
             self.facts.add(Kind::Padding, self.place.clone(), "padding of a buffer that is not zero", None);
         }

@@ -80,7 +80,12 @@ impl<'b> Stream<'b> {
         let fields = self.message(&mut facts).flatten().and_then(|mut message| {
             let (fields, metadata) = schema::read(&mut message.flat, message.header).filter(|_| message.kind == 1)?;
             if metadata || !message.flat.is_accounted() {
-                facts.add(Kind::ArrowMetadata, Place::at(message.at), "metadata or loose bytes inside the Arrow schema", None);
+                facts.add(
+                    Kind::ArrowMetadata,
+                    Place::at(message.at),
+                    "metadata or loose bytes inside the Arrow schema",
+                    None,
+                );
             }
             Some(fields)
         });
@@ -118,7 +123,12 @@ impl<'b> Stream<'b> {
         if size == 0 {
             let rest = self.input.get(self.at..).unwrap_or_default();
             if rest.iter().any(|byte| *byte != 0) {
-                facts.add(Kind::Unowned, Place::at(self.at), "bytes after the end of the stream", Some(crate::audit::wide(rest.len())));
+                facts.add(
+                    Kind::Unowned,
+                    Place::at(self.at),
+                    "bytes after the end of the stream",
+                    Some(crate::audit::wide(rest.len())),
+                );
             }
             return Some(None);
         }
@@ -179,10 +189,18 @@ impl<'b> Stream<'b> {
         Some(())
     }
 
-    fn decode(&self, message: &mut Message<'_>, batch: Table, fields: &[Field], to: &mut Collector<'_, '_>) -> Option<Vec<Column>> {
+    fn decode(
+        &self,
+        message: &mut Message<'_>,
+        batch: Table,
+        fields: &[Field],
+        to: &mut Collector<'_, '_>,
+    ) -> Option<Vec<Column>> {
         let flat = &mut message.flat;
         flat.number(batch, 0, 8)?;
-        let pair = |flat: &mut Flat<'_>, at: usize| Some((usize::try_from(flat.i64(at)?).ok()?, usize::try_from(flat.i64(at + 8)?).ok()?));
+        let pair = |flat: &mut Flat<'_>, at: usize| {
+            Some((usize::try_from(flat.i64(at)?).ok()?, usize::try_from(flat.i64(at + 8)?).ok()?))
+        };
         let (count, at) = flat.vector(batch, 1, 16)?;
         let nodes = (0..count).map(|node| pair(flat, at + 16 * node)).collect::<Option<Vec<_>>>()?;
         let (count, at) = flat.vector(batch, 2, 16)?;
@@ -214,18 +232,31 @@ impl<'b> Stream<'b> {
         let mut end = 0;
         for range in owned.into_iter().chain([body.len()..body.len()]) {
             if body.get(end..range.start).unwrap_or_default().iter().any(|byte| *byte != 0) {
-                to.view.facts.add(Kind::Unowned, Place::at(message.body.start + end), "bytes between the buffers of a batch", None);
+                to.view.facts.add(
+                    Kind::Unowned,
+                    Place::at(message.body.start + end),
+                    "bytes between the buffers of a batch",
+                    None,
+                );
             }
             end = end.max(range.end);
         }
         let place = Place::at(message.at);
         let budget = to.feed.limits.values;
-        let mut batch = Batch { nodes: nodes.into_iter(), buffers: buffers.into_iter(), facts: &mut to.view.facts, place, budget };
+        let mut batch =
+            Batch { nodes: nodes.into_iter(), buffers: buffers.into_iter(), facts: &mut to.view.facts, place, budget };
         let columns = fields.iter().map(|field| batch.column(field)).collect::<Option<Vec<_>>>()?;
         (batch.nodes.len() == 0 && batch.buffers.len() == 0).then_some(columns)
     }
 
-    fn emit(&mut self, field: &Field, column: &Column, nodes: &Nodes, row: usize, to: &mut Collector<'_, '_>) -> Option<()> {
+    fn emit(
+        &mut self,
+        field: &Field,
+        column: &Column,
+        nodes: &Nodes,
+        row: usize,
+        to: &mut Collector<'_, '_>,
+    ) -> Option<()> {
         if !column.is_valid(row) {
             to.null(nodes.node);
             return Some(());

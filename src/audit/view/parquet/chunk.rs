@@ -94,7 +94,8 @@ pub(crate) fn read(source: &Source<'_>, meta: &Value, facts: &mut Facts) -> Opti
                         from += 4 + size;
                     }
                 }
-                let values = page_values(&mut chunk, leaf, page.get(from..)?, count, inner.int(2)?, &dictionary, &place, facts)?;
+                let values =
+                    page_values(&mut chunk, leaf, page.get(from..)?, count, inner.int(2)?, &dictionary, &place, facts)?;
                 check_stats(inner.get(5), source, &chunk, values.clone(), count - values.len(), &place, facts);
                 chunk.pages.push((at, values, count));
                 seen += count;
@@ -182,7 +183,12 @@ fn page_values(
 fn leftovers(coded: &[u8], end: End, place: &Place, facts: &mut Facts) {
     let rest = coded.get(end.at..).unwrap_or_default();
     if rest.iter().any(|byte| *byte != 0) || rest.len() > 8 {
-        facts.add(Kind::Unowned, place.clone(), "bytes after the values of a page", Some(crate::audit::wide(rest.len())));
+        facts.add(
+            Kind::Unowned,
+            place.clone(),
+            "bytes after the values of a page",
+            Some(crate::audit::wide(rest.len())),
+        );
     }
     if end.padded {
         facts.add(Kind::Padding, place.clone(), "padding of a page that is not zero", None);

@@ -17,7 +17,12 @@ pub(crate) fn unpack(codec: i64, packed: &[u8], size: usize, limits: Limits, fac
         0 => packed.to_vec(),
         1 => snappy(packed, size)?,
         2 => gzip(packed, limits, facts)?,
-        4 => bounded(brotli_decompressor::Decompressor::new(packed, 4096).take(crate::audit::wide(size) + 1), packed.len(), limits, facts)?,
+        4 => bounded(
+            brotli_decompressor::Decompressor::new(packed, 4096).take(crate::audit::wide(size) + 1),
+            packed.len(),
+            limits,
+            facts,
+        )?,
         5 => lz4_hadoop(packed, size).or_else(|| lz4(packed, size))?,
         6 => zstd(packed, limits, facts)?,
         7 => lz4(packed, size)?,
@@ -36,7 +41,11 @@ fn snappy(packed: &[u8], size: usize) -> Option<Vec<u8>> {
     while let Some(tag) = packed.get(at) {
         at += 1;
         let little = |at: usize, bytes: usize| -> Option<usize> {
-            packed.get(at..at + bytes)?.iter().rev().try_fold(0usize, |value, byte| Some(value << 8 | usize::from(*byte)))
+            packed
+                .get(at..at + bytes)?
+                .iter()
+                .rev()
+                .try_fold(0usize, |value, byte| Some(value << 8 | usize::from(*byte)))
         };
         let high = usize::from(tag >> 2);
         let (length, offset) = match tag & 3 {
@@ -129,7 +138,9 @@ fn lz4_hadoop(packed: &[u8], size: usize) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut rest = packed;
     while !rest.is_empty() {
-        let big = |at: usize| rest.get(at..)?.first_chunk().map(|bytes| crate::audit::narrow(u32::from_be_bytes(*bytes).into()));
+        let big = |at: usize| {
+            rest.get(at..)?.first_chunk().map(|bytes| crate::audit::narrow(u32::from_be_bytes(*bytes).into()))
+        };
         let (unpacked, stored) = (big(0)?, big(4)?);
         if out.len() + unpacked > size {
             return None;

@@ -26,7 +26,8 @@ use crate::audit::vocab::Format;
 const FOOTER: usize = 64 << 20;
 
 /// Names that writers of Parquet give to themselves: name, and a version.
-const WRITERS: &[&str] = &["parquet-cpp-arrow version ", "parquet-rs version ", "parquet-mr version ", "DuckDB version ", "Polars"];
+const WRITERS: &[&str] =
+    &["parquet-cpp-arrow version ", "parquet-rs version ", "parquet-mr version ", "DuckDB version ", "Polars"];
 
 /// Takes a file apart.
 pub(crate) fn read(input: &[u8], feed: &mut Feed<'_>) -> FileView {
@@ -65,7 +66,8 @@ impl File<'_> {
         let mut facts = Facts::default();
         self.metadata(&mut facts);
         let mut to = Collector::new(feed, facts, Format::recognise(&names), false);
-        let undecodable = |to: &mut Collector<'_, '_>, place, message| to.view.facts.add(Kind::Undecodable, place, message, None);
+        let undecodable =
+            |to: &mut Collector<'_, '_>, place, message| to.view.facts.add(Kind::Undecodable, place, message, None);
         let mut owned = vec![0..4, self.range.clone(), self.input.len() - 8..self.input.len()];
         match schema::leaves(elements, self.input, &mut to) {
             None => undecodable(&mut to, Place::default(), "a schema that can't be read"),
@@ -80,7 +82,12 @@ impl File<'_> {
                     }
                 }
                 if self.footer.size(3) != Some(rows) && !to.view.facts.any(Kind::Undecodable) {
-                    to.view.facts.add(Kind::Statistics, Place::default(), "a number of rows that the file does not have", None);
+                    to.view.facts.add(
+                        Kind::Statistics,
+                        Place::default(),
+                        "a number of rows that the file does not have",
+                        None,
+                    );
                 }
             }
         }
@@ -97,9 +104,12 @@ impl File<'_> {
         if let Some(writer) = self.footer.bytes(6, self.input) {
             let text = std::str::from_utf8(writer).unwrap_or("\u{fffd}");
             let known = WRITERS.iter().find_map(|name| text.strip_prefix(name)).is_some_and(|version| {
-                version.len() <= 64 && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b". ()-".contains(&byte))
+                version.len() <= 64
+                    && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b". ()-".contains(&byte))
                     && version.split(|c: char| !c.is_ascii_alphanumeric()).all(|word| {
-                        word.bytes().all(|byte| byte.is_ascii_digit()) || ["", "build", "SNAPSHOT", "v1"].contains(&word) || word.len() == 40
+                        word.bytes().all(|byte| byte.is_ascii_digit())
+                            || ["", "build", "SNAPSHOT", "v1"].contains(&word)
+                            || word.len() == 40
                     })
             });
             if text != "tracecloak" {
@@ -124,7 +134,12 @@ impl File<'_> {
                 }
                 continue;
             }
-            facts.add(Kind::ArrowSchema, at.clone(), "an Arrow schema beside the Parquet schema", Some(crate::audit::wide(value.len())));
+            facts.add(
+                Kind::ArrowSchema,
+                at.clone(),
+                "an Arrow schema beside the Parquet schema",
+                Some(crate::audit::wide(value.len())),
+            );
             if !super::arrow::schema_is_plain(value) {
                 facts.add(Kind::ArrowMetadata, at.clone(), "metadata or loose bytes inside the Arrow schema", None);
             }
@@ -163,7 +178,8 @@ impl File<'_> {
         for (column, leaf) in columns.iter().zip(leaves) {
             let label = to.nodes.get(leaf.node).map(|node| node.label.clone()).unwrap_or_default();
             let meta = column.get(3)?;
-            let source = Source { input: self.input, leaf, label: &label, limits: to.feed.limits, budget: left.min(*budget) };
+            let source =
+                Source { input: self.input, leaf, label: &label, limits: to.feed.limits, budget: left.min(*budget) };
             let chunk = chunk::read(&source, meta, &mut to.view.facts)?;
             let values = chunk.def.len().max(chunk.values.len());
             left = left.checked_sub(values)?;
@@ -181,7 +197,15 @@ impl File<'_> {
     }
 
     /// Page indexes and bloom filters.
-    fn indexes(&self, column: &Value, meta: &Value, source: &Source<'_>, chunk: &Chunk, owned: &mut Vec<Range<usize>>, facts: &mut Facts) {
+    fn indexes(
+        &self,
+        column: &Value,
+        meta: &Value,
+        source: &Source<'_>,
+        chunk: &Chunk,
+        owned: &mut Vec<Range<usize>>,
+        facts: &mut Facts,
+    ) {
         let place = Place::column(source.label);
         let mut part = |offset: Option<usize>, length: Option<usize>| {
             let range = offset?..offset?.checked_add(length?)?;
@@ -278,11 +302,14 @@ fn scalar(leaf: &Leaf, chunk: &Chunk, at: usize, to: &mut Collector<'_, '_>) {
         Physical::Boolean => to.boolean(leaf.node, None),
         Physical::Int32 | Physical::Int64 | Physical::Int96 => {
             let value = chunk.values.ints.get(at).copied().unwrap_or(0);
-            let value = if leaf.order.unsigned && leaf.order.kind == Physical::Int32 { value & 0xffff_ffff } else { value };
+            let value =
+                if leaf.order.unsigned && leaf.order.kind == Physical::Int32 { value & 0xffff_ffff } else { value };
             let high = leaf.order.unsigned && value < 0;
             to.int(leaf.node, value, high, None);
         }
-        Physical::Float | Physical::Double => to.float(leaf.node, chunk.values.floats.get(at).copied().unwrap_or(0.0), None),
+        Physical::Float | Physical::Double => {
+            to.float(leaf.node, chunk.values.floats.get(at).copied().unwrap_or(0.0), None)
+        }
         Physical::Bytes | Physical::Fixed(_) => to.text(leaf.node, chunk.values.bytes(at).unwrap_or_default(), None),
     }
 }

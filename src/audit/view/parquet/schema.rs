@@ -29,8 +29,23 @@ pub(crate) struct Leaf {
 
 /// Names that writers give to the root and to the inner groups of lists.
 const INNER: &[&[u8]] = &[
-    b"schema", b"root", b"arrow_schema", b"spark_schema", b"hive_schema", b"duckdb_schema", b"m", b"list", b"bag", b"array",
-    b"element", b"item", b"array_element", b"key_value", b"map", b"key", b"value",
+    b"schema",
+    b"root",
+    b"arrow_schema",
+    b"spark_schema",
+    b"hive_schema",
+    b"duckdb_schema",
+    b"m",
+    b"list",
+    b"bag",
+    b"array",
+    b"element",
+    b"item",
+    b"array_element",
+    b"key_value",
+    b"map",
+    b"key",
+    b"value",
 ];
 
 /// The top-level names, for recognising the format.
@@ -98,7 +113,12 @@ impl Walk<'_, '_, '_, '_> {
         let (node, list) = match list {
             Some(around) => {
                 if !INNER.contains(&name) {
-                    self.to.view.facts.add(Kind::Name, Place::default(), "an inner name of a list that no writer gives", None);
+                    self.to.view.facts.add(
+                        Kind::Name,
+                        Place::default(),
+                        "an inner name of a list that no writer gives",
+                        None,
+                    );
                 }
                 (parent, Some(around))
             }
@@ -123,7 +143,9 @@ impl Walk<'_, '_, '_, '_> {
         }
         let kind = Physical::parse(element.int(1)?, element.size(2))?;
         let unsigned = matches!(converted, Some(11..=14))
-            || logical.and_then(|logical| logical.get(10)).is_some_and(|integer| integer.get(2) == Some(&Value::Bool(false)));
+            || logical
+                .and_then(|logical| logical.get(10))
+                .is_some_and(|integer| integer.get(2) == Some(&Value::Bool(false)));
         let instant = matches!(converted, Some(6 | 9 | 10))
             || logical.is_some_and(|logical| logical.get(6).is_some() || logical.get(8).is_some());
         let node = if repeated == 1 && list.is_none() { self.to.nodes.element(node, 0) } else { node };

@@ -52,7 +52,14 @@ pub(crate) fn extremes(order: Order, values: &Values, range: std::ops::Range<usi
 }
 
 /// Whether a statistics struct agrees with the data.
-pub(crate) fn agree(stats: &Value, input: &[u8], order: Order, values: &Values, range: std::ops::Range<usize>, nulls: usize) -> bool {
+pub(crate) fn agree(
+    stats: &Value,
+    input: &[u8],
+    order: Order,
+    values: &Values,
+    range: std::ops::Range<usize>,
+    nulls: usize,
+) -> bool {
     let stated_nulls = stats.int(3).is_none_or(|stated| usize::try_from(stated) == Ok(nulls));
     let distinct = stats.int(4).is_none_or(|stated| usize::try_from(stated).is_ok_and(|stated| stated <= range.len()));
     if !stated_nulls || !distinct {
@@ -68,7 +75,8 @@ pub(crate) fn agree(stats: &Value, input: &[u8], order: Order, values: &Values, 
     let limit = |id, upper| {
         let Some(stated) = stats.bytes(id, input) else { return true };
         let Some(known) = &known else { return false };
-        bounds(stated, if upper { &known.max } else { &known.min }, upper, order) || (matches!(order.kind, Physical::Fixed(_)) && member(stated))
+        bounds(stated, if upper { &known.max } else { &known.min }, upper, order)
+            || (matches!(order.kind, Physical::Fixed(_)) && member(stated))
     };
     old && limit(5, true) && limit(6, false)
 }
@@ -107,14 +115,21 @@ fn float_agrees(stats: &Value, input: &[u8], order: Order, values: &Values, rang
             _ => return false,
         };
         let all = values.floats.get(range.clone()).unwrap_or_default().iter().copied().filter(|value| !value.is_nan());
-        let known = if [1, 5].contains(id) { all.fold(f64::NEG_INFINITY, f64::max) } else { all.fold(f64::INFINITY, f64::min) };
+        let known =
+            if [1, 5].contains(id) { all.fold(f64::NEG_INFINITY, f64::max) } else { all.fold(f64::INFINITY, f64::min) };
         // Equal by value, so that −0 and +0 are one.
         stated.partial_cmp(&known) == Some(Ordering::Equal)
     })
 }
 
 /// Limits of one page in a column index.
-pub(crate) fn page_agrees(min: &[u8], max: &[u8], order: Order, values: &Values, range: std::ops::Range<usize>) -> bool {
+pub(crate) fn page_agrees(
+    min: &[u8],
+    max: &[u8],
+    order: Order,
+    values: &Values,
+    range: std::ops::Range<usize>,
+) -> bool {
     if matches!(order.kind, Physical::Float | Physical::Double) {
         return min.len() <= 8 && max.len() <= 8;
     }

@@ -121,7 +121,8 @@ impl Reader<'_> {
             }
             9 | 10 => {
                 let head = self.byte()?;
-                let count = if head >> 4 == 15 { usize::try_from(self.varint()?).ok()? } else { usize::from(head >> 4) };
+                let count =
+                    if head >> 4 == 15 { usize::try_from(self.varint()?).ok()? } else { usize::from(head >> 4) };
                 let mut values = Vec::new();
                 for _ in 0..count {
                     values.push(self.value(head & 15, depth + 1)?);
@@ -205,8 +206,7 @@ const ELEMENT: Def = Def(&[
     (9, None),
     (10, Some(&LOGICAL)),
 ]);
-const STATISTICS: Def =
-    Def(&[(1, None), (2, None), (3, None), (4, None), (5, None), (6, None), (7, None), (8, None)]);
+const STATISTICS: Def = Def(&[(1, None), (2, None), (3, None), (4, None), (5, None), (6, None), (7, None), (8, None)]);
 const KEY_VALUE: Def = Def(&[(1, None), (2, None)]);
 const ENCODING_STATS: Def = Def(&[(1, None), (2, None), (3, None)]);
 const SIZES: Def = Def(&[(1, None), (2, None), (3, None)]);
@@ -228,18 +228,10 @@ const CHUNK: Def = Def(&[
     (15, None),
     (16, Some(&SIZES)),
 ]);
-const COLUMN: Def =
-    Def(&[(1, None), (2, None), (3, Some(&CHUNK)), (4, None), (5, None), (6, None), (7, None)]);
+const COLUMN: Def = Def(&[(1, None), (2, None), (3, Some(&CHUNK)), (4, None), (5, None), (6, None), (7, None)]);
 const SORTING: Def = Def(&[(1, None), (2, None), (3, None)]);
-const GROUP: Def = Def(&[
-    (1, Some(&COLUMN)),
-    (2, None),
-    (3, None),
-    (4, Some(&SORTING)),
-    (5, None),
-    (6, None),
-    (7, None),
-]);
+const GROUP: Def =
+    Def(&[(1, Some(&COLUMN)), (2, None), (3, None), (4, Some(&SORTING)), (5, None), (6, None), (7, None)]);
 const ORDER: Def = Def(&[(1, Some(&NOTHING)), (2, Some(&NOTHING))]);
 
 /// `FileMetaData`, without what encrypts.
@@ -263,12 +255,22 @@ pub(crate) const PAGE: Def = Def(&[
     (7, Some(&Def(&[(1, None), (2, None), (3, None)]))),
     (
         8,
-        Some(&Def(&[(1, None), (2, None), (3, None), (4, None), (5, None), (6, None), (7, None), (8, Some(&STATISTICS))])),
+        Some(&Def(&[
+            (1, None),
+            (2, None),
+            (3, None),
+            (4, None),
+            (5, None),
+            (6, None),
+            (7, None),
+            (8, Some(&STATISTICS)),
+        ])),
     ),
 ]);
 
 /// `ColumnIndex`.
-pub(crate) const COLUMN_INDEX: Def = Def(&[(1, None), (2, None), (3, None), (4, None), (5, None), (6, None), (7, None)]);
+pub(crate) const COLUMN_INDEX: Def =
+    Def(&[(1, None), (2, None), (3, None), (4, None), (5, None), (6, None), (7, None)]);
 
 /// `OffsetIndex`.
 pub(crate) const OFFSET_INDEX: Def = Def(&[(1, Some(&Def(&[(1, None), (2, None), (3, None)]))), (2, None)]);

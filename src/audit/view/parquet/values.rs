@@ -243,7 +243,14 @@ pub(crate) fn delta(input: &[u8], most: usize) -> Option<(Vec<i64>, End)> {
 }
 
 /// `count` values of a data page in any encoding, by Parquet's numbers.
-pub(crate) fn decode(encoding: i64, kind: Physical, input: &[u8], count: usize, dictionary: &Dictionary, to: &mut Values) -> Option<End> {
+pub(crate) fn decode(
+    encoding: i64,
+    kind: Physical,
+    input: &[u8],
+    count: usize,
+    dictionary: &Dictionary,
+    to: &mut Values,
+) -> Option<End> {
     match encoding {
         0 => plain(kind, input, count, to),
         2 | 8 => {
