@@ -259,7 +259,9 @@ fn trace_of(shapes: &[Vec<Step>], frame: Frame, timed: bool) -> Trace {
         for (row, step) in (0u32..).zip(shape) {
             let mut this = request(0, Some(step.output));
             let mut prompt = Prompt::default();
-            if !agents.is_empty() {
+            if agents.is_empty() {
+                agents.push((row, Prompt::default(), false));
+            } else {
                 let open: Vec<usize> = (0..agents.len()).filter(|agent| !agents[*agent].2).collect();
                 let who = open[step.pick.index(open.len())];
                 let (last, answer, _) = agents[who].clone();
@@ -298,8 +300,6 @@ fn trace_of(shapes: &[Vec<Step>], frame: Frame, timed: bool) -> Trace {
                     }
                     agents[who].0 = row;
                 }
-            } else {
-                agents.push((row, Prompt::default(), false));
             }
             prompt = prompt.with(&fresh.tokens(step.new));
             agents[this.agent as usize].1 = fresh.tokens(step.output);
@@ -451,7 +451,7 @@ fn a_broken_file_is_refused_with_file_row_and_field() {
         match import(format, broken.as_bytes(), ImportOptions::default()) {
             Ok(_) => wrong.push(format!("{file}: {bad} was read")),
             Err(error) if error.to_string() != format!("file 1, {expected}") => {
-                wrong.push(format!("{file}: {bad}: {error}"))
+                wrong.push(format!("{file}: {bad}: {error}"));
             }
             Err(_) => (),
         }

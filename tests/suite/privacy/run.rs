@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use tracecloak::anonymize::{Converter, Key, Options, Rules, normalizers};
+use tracecloak::anonymize::{Converter, Key, Options, Rules, Selection, normalizers};
 use tracecloak::capture::{Inputs, Limits, open_stream};
 use tracecloak::format::TraceFormat;
 use tracecloak::format::parquet::Directory;
@@ -122,13 +122,15 @@ pub(super) fn library(log: &[u8], profile: Profile, scope: Scope) -> Out {
         prompt_scale: PromptScale::None,
         drop_auxiliary: false,
         min_requests: 1,
+        selection: Selection::default(),
+        reuse: 1 << 20,
     };
     let mut converter = Converter::new(options, &Key::fresh().unwrap(), layout, Box::new(tokenizer));
     let mut said = String::new();
     match open_stream(Box::new(std::io::Cursor::new(log.to_vec())), 0, Limits::default()) {
         Ok((_, records)) => {
             for record in records {
-                if let Err(error) = converter.push(record.as_ref().map_err(|error| *error)) {
+                if let Err(error) = converter.push(record) {
                     said += &format!("{error}\n{error:?}\n");
                 }
             }

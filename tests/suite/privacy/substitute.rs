@@ -99,10 +99,8 @@ pub(super) fn substitute(log: &Log, words: &Words) -> Log {
     other.edit(&mut |path, value| {
         let last = path.last().map_or("", String::as_str);
         match value {
-            Value::String(text) if is_id(path) => {
-                if !texts.contains(&*text) {
-                    *text = renamed(text);
-                }
+            Value::String(text) if is_id(path) && !texts.contains(&*text) => {
+                *text = renamed(text);
             }
             Value::String(text) if last == "signature" => *text = planted(&mut fields).repeat(1 + text.len() % 7),
             Value::String(text) if !path.iter().any(|step| step.contains("eaders")) => {
