@@ -152,6 +152,11 @@ impl<'t> SourceCheck<'t> {
         self.scanner.exchange(exchange);
     }
 
+    /// Looks at one string that a caller has assembled: it is hashed too, by itself, by line and by block.
+    pub fn feed_text(&self, text: &[u8]) {
+        self.scanner.text(text);
+    }
+
     /// What came of it.
     pub fn finish(self) -> SourceReport {
         self.scanner.report()
@@ -172,12 +177,14 @@ impl Scanner<'_> {
 
     pub(super) fn exchange(&self, exchange: &Exchange) {
         add(&self.exchanges, 1);
-        strings::each(exchange, &mut |text| {
-            add(&self.strings, 1);
-            add(&self.string_bytes, text.len());
-            self.index.scan(text);
-            self.hashes.text(text);
-        });
+        strings::each(exchange, &mut |text| self.text(text));
+    }
+
+    fn text(&self, text: &[u8]) {
+        add(&self.strings, 1);
+        add(&self.string_bytes, text.len());
+        self.index.scan(text);
+        self.hashes.text(text);
     }
 
     pub(super) fn report(&self) -> SourceReport {
