@@ -1,9 +1,14 @@
 //! Other trace formats, from outside: what comes back, what is said, and that a broken file is named by place and leaves nothing.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
 
+use arrow_array::builder::{Int64Builder, ListBuilder};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
@@ -243,4 +248,62 @@ fn a_broken_mooncake_file_is_named_by_row_and_field() {
         (second(r#"{"timestamp":0,"timestamp":1,"input_length":9}"#), "row 2, stands twice"),
     ];
     refused("mooncake", &cases);
+}
+
+/// A flat file of two rows with these columns besides, or instead of, the plain ones.
+fn flat(columns: &[(&str, Option<ArrayRef>)]) -> Vec<u8> {
+    let mut all: BTreeMap<&str, ArrayRef> = BTreeMap::from([
+        ("session", numbers([Some(0), Some(1)])),
+        ("input_tokens", numbers([Some(130), Some(70)])),
+        ("hash_ids", lists([&[0, 1], &[2]])),
+    ]);
+    for (name, column) in columns {
+        match column {
+            Some(column) => drop(all.insert(name, Arc::clone(column))),
+            None => drop(all.remove(name)),
+        }
+    }
+    let batch = RecordBatch::try_from_iter_with_nullable(all.into_iter().map(|(name, column)| (name, column, true)));
+    let batch = batch.unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+fn numbers(numbers: [Option<i64>; 2]) -> ArrayRef {
+    Arc::new(Int64Array::from(numbers.to_vec()))
+}
+
+fn lists(lists: [&[i64]; 2]) -> ArrayRef {
+    let mut builder = ListBuilder::new(Int64Builder::new());
+    for list in lists {
+        builder.append_value(list.iter().copied().map(Some));
+    }
+    Arc::new(builder.finish())
+}
+
+#[test]
+fn a_flat_file_needs_three_columns_and_a_broken_one_is_named_by_row_and_field() {
+    let folder = tempdir().unwrap();
+    fs::write(folder.path().join("in.parquet"), flat(&[])).unwrap();
+    let report = works(folder.path(), &["import", "in.parquet", "-o", "trace"]);
+    assert_eq!((&report["totals"]["sessions"], &report["totals"]["unique_blocks"]), (&json!(2), &json!(3)));
+    let good = flat(&[]);
+    let words: ArrayRef = Arc::new(StringArray::from(vec!["claude-opus-4-6", "secret"]));
+    let cases = [
+        (good[..good.len() / 2].to_vec(), "file 1: not readable as Parquet"),
+        (b"PAR1secret".to_vec(), "file 1: not readable as Parquet"),
+        (flat(&[("session", None)]), "row 1, session: missing"),
+        (flat(&[("input_tokens", None)]), "row 1, input_tokens: missing"),
+        (flat(&[("hash_ids", None)]), "row 1, hash_ids: missing"),
+        (flat(&[("hash_ids", Some(numbers([Some(1), None])))]), "row 1, hash_ids: not the kind"),
+        (flat(&[("hash_ids", Some(lists([&[0, 1], &[-2]])))]), "row 2, hash_ids: a number outside"),
+        (flat(&[("hash_ids", Some(lists([&[0, 1], &[2, 3, 4]])))]), "row 2, hash_ids: too many"),
+        (flat(&[("input_tokens", Some(numbers([Some(130), Some(-1)])))]), "row 2, input_tokens: a number outside"),
+        (flat(&[("input_tokens", Some(numbers([Some(130), None])))]), "row 2, input_tokens: empty"),
+        (flat(&[("session", Some(Arc::clone(&words)))]), "row 1, session: not the kind"),
+        (flat(&[("model", Some(words))]), "row 2, model: a word outside"),
+        (flat(&[("block_size", Some(numbers([Some(64), Some(32)])))]), "block_size: does not agree"),
+    ];
+    refused("flat", &cases);
 }
