@@ -2,10 +2,10 @@
 //!
 //! Invariant: no I/O and no text; what is counted is exact.
 
-mod columns;
-pub mod compare;
 mod accesses;
 pub mod cache_curve;
+mod columns;
+pub mod compare;
 pub mod concurrency;
 pub mod distributions;
 mod overview;

@@ -25,9 +25,9 @@ pub mod report;
 mod servegen;
 pub mod session;
 pub mod source;
-mod tracelab;
 #[cfg(test)]
 mod tests;
+mod tracelab;
 pub mod tree;
 mod veeksha;
 mod weka;
