@@ -470,3 +470,27 @@ fn a_file_that_ends_early_says_so() {
         }
     }
 }
+
+#[test]
+fn the_program_writes_nothing_of_a_broken_file_and_names_it() {
+    let mut tried = std::collections::BTreeSet::new();
+    for (file, good, bad, expected) in broken::BROKEN {
+        let (format, name) = file.split_once('/').unwrap();
+        if !tried.insert(format) {
+            continue;
+        }
+        let folder = tempdir().unwrap();
+        fs::write(folder.path().join(name), String::from_utf8(fixture(file)).unwrap().replacen(good, bad, 1)).unwrap();
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_tracecloak"))
+            .env_clear()
+            .current_dir(folder.path())
+            .args(["import", name, "--from", format, "-o", "trace"])
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{file}: {errors}");
+        assert!(errors.contains(name) && errors.contains(expected), "{file}: {errors}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{file}");
+    }
+    assert_eq!(tried.len(), OURS.len());
+}
