@@ -5,5 +5,6 @@ mod architecture;
 #[cfg(test)]
 mod cli;
 mod convert;
+#[cfg(test)]
 mod prompts;
 mod schemas;

@@ -4,9 +4,9 @@
 
 use crate::tokenize::Role;
 
+use super::ChatMessage;
 use super::vocabulary::{Vocabulary, VocabularyError};
 use super::wrapping::Wrapping;
-use super::ChatMessage;
 
 /// A prompt that was counted. Numbers beyond a million are left out of a fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,8 @@ impl Calibration {
     /// The best fit by least squares; none where the samples do not tell (too few, too much alike).
     pub fn fit(samples: &[Sample]) -> Option<Self> {
         const LIMIT: u32 = 1 << 20;
-        let fair = |sample: &&Sample| [sample.answers, sample.words, sample.counted].iter().all(|&number| number < LIMIT);
+        let fair =
+            |sample: &&Sample| [sample.answers, sample.words, sample.counted].iter().all(|&number| number < LIMIT);
         let samples: Vec<&Sample> = samples.iter().filter(fair).take(4096).collect();
         let sum = |term: fn(&Sample) -> u64| samples.iter().map(|sample| i128::from(term(sample))).sum::<i128>();
         let wide = u64::from;
@@ -75,7 +76,8 @@ impl Calibration {
         };
         let mut errors: Vec<u32> = samples.iter().map(error).filter_map(|error| u32::try_from(error).ok()).collect();
         errors.sort_unstable();
-        let at = |percent: usize| errors.get((errors.len() * percent / 100).min(errors.len() - 1)).copied().unwrap_or(0);
+        let at =
+            |percent: usize| errors.get((errors.len() * percent / 100).min(errors.len() - 1)).copied().unwrap_or(0);
         let (error_p50, error_p95, error_max) = (at(50), at(95), at(100));
         Some(Self { fixed, per_answer, rate, samples: samples.len(), error_p50, error_p95, error_max })
     }
@@ -88,8 +90,10 @@ impl Calibration {
 }
 
 fn determinant(rows: [[i128; 3]; 3]) -> i128 {
-    let [[a, b, c], [d, e, f], [g, h, i]] = rows;
-    a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+    let [one, two, three] = rows;
+    let ([left, middle, right], [low, lower, lowest]) = (two, three);
+    let minors = [middle * lowest - right * lower, right * low - left * lowest, left * lower - middle * low];
+    one.iter().zip(minors).map(|(factor, minor)| factor * minor).sum()
 }
 
 /// Prompts to have counted, with their [`Sample`]s still without a count. `chat` asks for histories as well.

@@ -324,8 +324,7 @@ impl Planner<'_> {
                 }
             }
             planned.sent = sent;
-            planned.shortfall =
-                sent.map(|_| Shortfall { needs, has, asked_blocks: shared, shared_blocks: blocks });
+            planned.shortfall = sent.map(|_| Shortfall { needs, has, asked_blocks: shared, shared_blocks: blocks });
         }
         self.tree.requests.push(planned);
         self.tree.prefixes.push(row.prefix.request);
@@ -352,16 +351,13 @@ impl Planner<'_> {
         {
             above = node.above;
         }
-        let ordinal = match (above, own_block.checked_sub(1)) {
-            (Some(above), Some(before)) => {
-                let parted = self.parted.entry((self.tree.block_owner(above, before), before)).or_insert(0);
-                *parted += 1;
-                *parted
-            }
-            _ => {
-                *self.roots += 1;
-                *self.roots - 1
-            }
+        let ordinal = if let (Some(above), Some(before)) = (above, own_block.checked_sub(1)) {
+            let parted = self.parted.entry((self.tree.block_owner(above, before), before)).or_insert(0);
+            *parted += 1;
+            *parted
+        } else {
+            *self.roots += 1;
+            *self.roots - 1
         };
         let index = self.tree.nodes.len();
         if let Some(node) = above.and_then(|above| self.tree.nodes.get_mut(above)) {
@@ -391,9 +387,8 @@ impl Planner<'_> {
         let Some(at) = length.checked_sub(lengths.end).filter(|_| length >= first) else { return Err((first, length)) };
         // What the template forgets of an end can't be in a block that others share.
         let size = tree.block_size;
-        let forgets = |end: u32| {
-            lengths.forgotten > 0 && shared.min(end / size * size) > end.saturating_sub(lengths.forgotten)
-        };
+        let forgets =
+            |end: u32| lengths.forgotten > 0 && shared.min(end / size * size) > end.saturating_sub(lengths.forgotten);
         if forgets(length) {
             return Err((shared + lengths.forgotten, length));
         }

@@ -11,10 +11,14 @@ use super::vocabulary::Vocabulary;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// It raised an error.
-    #[error("the chat template refuses a plain conversation of user and assistant; send token ids or plain text instead")]
+    #[error(
+        "the chat template refuses a plain conversation of user and assistant; send token ids or plain text instead"
+    )]
     Refuses,
     /// What was said is not in the rendered prompt as it was.
-    #[error("the chat template changes what is said, so that no exact prompt can be laid out; send token ids or plain text")]
+    #[error(
+        "the chat template changes what is said, so that no exact prompt can be laid out; send token ids or plain text"
+    )]
     Changes,
     /// The same kind of turn is rendered in different ways.
     #[error("the chat template rewrites earlier turns as a conversation grows; send token ids or plain text instead")]
