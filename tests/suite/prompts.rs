@@ -14,10 +14,12 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use tracecloak::replay::prompt::{
-    Answer, Form, History, PromptError, PromptForm, PromptSynthesizer, Setup, TemplateError, TreeBase, Verifier,
-    VerifyReport,
+    Answer, Calibration, ChatMessage, Form, History, PromptError, PromptForm, PromptSynthesizer, Sample, Setup,
+    TemplateError, TreeBase, Verifier, VerifyReport, probes,
 };
-use tracecloak::tokenize::{ChatTemplate, Layout, Neutral, Tokenizer, TokenizerSpec, load};
+use tracecloak::tokenize::{
+    Block, ChatTemplate, Content, Layout, Message, Neutral, Prompt, Tokenizer, TokenizerSpec, load,
+};
 use tracecloak::trace::vocab::{Harness, RequestKind, Status, Vocabulary};
 use tracecloak::trace::{Model, Parts, Prefix, PrefixTree, Request, Session, Usage};
 
@@ -298,13 +300,16 @@ fn sessions_share_the_head_and_nothing_more_and_the_seed_changes_all() {
     let mut grower = Grower::new(64);
     let sessions: Vec<_> = (0..300)
         .map(|_| {
-            grower.push(None, 0, 70, 10, false);
+            grower.push(None, 0, 60, 10, false);
             grower.finish()
         })
         .collect();
-    let report = verified(&mut synthesizer(template(CHANNELS), 64, Form::Chat).unwrap(), &sessions);
-    assert_eq!((report.roots, report.roots_alike, report.requests), (300, 0, 300));
-    assert!(report.is_exact() && report.head_tokens > 10);
+    // Also where the head is more than a block.
+    for block_size in [64, 16] {
+        let report = verified(&mut synthesizer(template(CHANNELS), block_size, Form::Chat).unwrap(), &sessions);
+        assert_eq!((report.roots, report.roots_alike, report.requests), (300, 0, 300));
+        assert!(report.is_exact() && report.head_tokens > 16);
+    }
     let prompt = |seed| {
         let setup = Setup { seed, cache_dir: Some(cache()), ..Setup::new(64) };
         let mut made = PromptSynthesizer::new(&Tokenizer::builtin().unwrap(), template(MARKED), setup).unwrap();
@@ -313,6 +318,38 @@ fn sessions_share_the_head_and_nothing_more_and_the_seed_changes_all() {
     };
     assert_ne!(prompt(1), prompt(2));
     assert_eq!(prompt(1), prompt(1));
+}
+
+#[test]
+fn without_a_tokenizer_the_endpoints_counts_are_enough_for_lengths_that_are_nearly_right() {
+    let mut endpoint = template(MARKED);
+    let mut count = |form: &[ChatMessage]| {
+        let messages = form.iter().map(|message| Message {
+            role: message.role,
+            blocks: vec![Block::Content(Content::Text(message.content.as_str().into()))],
+        });
+        endpoint.lay(&Prompt { messages: messages.collect(), ..Prompt::default() }).unwrap().tokens.len() as u32
+    };
+    let samples = probes(true).unwrap().into_iter().map(|(messages, sample)| {
+        // An endpoint whose tokens are smaller than ours.
+        let more = sample.words / 8;
+        Sample { counted: count(&messages) + more, ..sample }
+    });
+    let calibration = Calibration::fit(&samples.collect::<Vec<_>>()).unwrap();
+    assert!(calibration.error_max <= 3 && calibration.rate.abs_diff(1_125_000) < 1000, "{calibration:?}");
+    let sessions = grown(&[vec![(0, 0, 5000, 300, false), (0, u32::MAX, 2000, 100, true)]], 64);
+    let mut synthesizer =
+        PromptSynthesizer::calibrated(&calibration, Setup { cache_dir: Some(cache()), ..Setup::new(64) }).unwrap();
+    let tree = synthesizer.tree(&mut TreeBase::default(), &sessions).unwrap();
+    let made: Vec<_> = (0..2).map(|row| synthesizer.prompt(&tree, row).unwrap()).collect();
+    for (prompt, expected) in made.iter().zip([5000u32, 7000]) {
+        let PromptForm::Chat(messages) = &prompt.form else { unreachable!() };
+        let words: usize = messages.iter().map(|message| message.content.split(' ').count()).sum();
+        let tokens = count(messages) + words as u32 / 8;
+        assert!(tokens.abs_diff(expected) <= 5, "{tokens} for {expected}");
+    }
+    let [PromptForm::Chat(first), PromptForm::Chat(second)] = [&made[0].form, &made[1].form] else { unreachable!() };
+    assert!(second.starts_with(first), "and prefixes are kept");
 }
 
 /// A session of a public trace, subagents in place. Partial blocks are taken as shared where they can be; `rounded` does what
