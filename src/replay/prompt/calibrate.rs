@@ -90,8 +90,10 @@ impl Calibration {
 }
 
 fn determinant(rows: [[i128; 3]; 3]) -> i128 {
-    let [[a, b, c], [d, e, f], [g, h, i]] = rows;
-    a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+    let [one, two, three] = rows;
+    let ([left, middle, right], [low, lower, lowest]) = (two, three);
+    let minors = [middle * lowest - right * lower, right * low - left * lowest, left * lower - middle * low];
+    one.iter().zip(minors).map(|(factor, minor)| factor * minor).sum()
 }
 
 /// Prompts to have counted, with their [`Sample`]s still without a count. `chat` asks for histories as well.

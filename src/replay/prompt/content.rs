@@ -96,9 +96,10 @@ impl Content {
             (mix(self.seed ^ mix(key ^ mix(u64::from(block)))), own)
         };
         let (key, (own_block, ordinal)) = name(block);
-        let before = block.checked_sub(1).map_or(self.seed, |before| name(before).0);
+        let head = tree.head_blocks();
+        let before = block.checked_sub(1).filter(|_| block > head).map_or(self.seed, |before| name(before).0);
         // Of those that part behind the same block, each has its number: in the first word, and once round in the second.
-        let ordinal = if block == own_block { ordinal } else { 0 };
+        let ordinal = if block == own_block.max(head) { ordinal } else { 0 };
         let index = |number: u64| usize::try_from(number % size).unwrap_or(0);
         let first = [index((before >> 32) + ordinal), index((mix(before) >> 32) + ordinal / size)];
         Cursor { block: block + 1, written: 0, key, first }

@@ -176,6 +176,11 @@ impl PromptTree {
         self.nodes.get_mut(owner)?.marks.get_mut(index).filter(|mark| mark.at == at)
     }
 
+    /// Blocks that are the template's head in every prompt.
+    pub(super) fn head_blocks(&self) -> u32 {
+        self.lengths.head / self.block_size
+    }
+
     /// The pieces of a prompt, from the front.
     pub(super) fn path(&self, node: usize) -> Vec<Piece> {
         let mut pieces = Vec::new();
@@ -351,16 +356,15 @@ impl Planner<'_> {
         {
             above = node.above;
         }
-        let ordinal = match (above, own_block.checked_sub(1)) {
-            (Some(above), Some(before)) => {
-                let parted = self.parted.entry((self.tree.block_owner(above, before), before)).or_insert(0);
-                *parted += 1;
-                *parted
-            }
-            _ => {
-                *self.roots += 1;
-                *self.roots - 1
-            }
+        // Within the head nobody can part: those that do there part behind it, from all others.
+        let before = own_block.checked_sub(1).filter(|_| own_block > self.tree.head_blocks());
+        let ordinal = if let (Some(above), Some(before)) = (above, before) {
+            let parted = self.parted.entry((self.tree.block_owner(above, before), before)).or_insert(0);
+            *parted += 1;
+            *parted
+        } else {
+            *self.roots += 1;
+            *self.roots - 1
         };
         let index = self.tree.nodes.len();
         if let Some(node) = above.and_then(|above| self.tree.nodes.get_mut(above)) {

@@ -22,7 +22,7 @@ use self::stream::Stream;
 
 pub use self::calibrate::{Calibration, Sample, probes};
 pub use self::layout::PromptTree;
-pub use self::verify::{Verifier, VerifyReport};
+pub use self::verify::{Named, Verifier, VerifyReport};
 pub use self::vocabulary::{Vocabulary, VocabularyError};
 pub use self::wrapping::{TemplateError, Wrapping};
 

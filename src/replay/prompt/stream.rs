@@ -77,15 +77,14 @@ impl<'a> Stream<'a> {
             if span.role == Role::Assistant {
                 text.extend_from_slice(wrapping.echo.as_bytes());
             }
-            match span.real {
-                Some(real) => text.extend_from_slice(real.text.as_bytes()),
-                None => {
-                    // Eight bytes a word, as a guess.
-                    text.reserve(usize::try_from(span.to.saturating_sub(span.from)).unwrap_or(0).saturating_mul(8));
-                    let opens = at == 0 || !wrapping.is_plain();
-                    let places = (span.from, span.to);
-                    content.write(self.tree, &self.owners, places, opens, &mut cursor, |word| word.append(&mut text));
-                }
+            if let Some(real) = span.real {
+                text.extend_from_slice(real.text.as_bytes());
+            } else {
+                // Eight bytes a word, as a guess.
+                text.reserve(usize::try_from(span.to.saturating_sub(span.from)).unwrap_or(0).saturating_mul(8));
+                let opens = at == 0 || !wrapping.is_plain();
+                let places = (span.from, span.to);
+                content.write(self.tree, &self.owners, places, opens, &mut cursor, |word| word.append(&mut text));
             }
             let text = String::from_utf8(text).unwrap_or_default();
             ChatMessage { role: span.role, content: text }
@@ -114,13 +113,12 @@ impl<'a> Stream<'a> {
                 _ => &wrapping.turn,
             };
             known(&mut out, span.from.saturating_sub(u32::try_from(before.len()).unwrap_or(0)), before);
-            match span.real {
-                Some(real) => known(&mut out, span.from, &real.tokens),
-                None => {
-                    let opens = (at == 0 || !wrapping.is_plain()) && span.from >= from;
-                    let places = (span.from.max(from), span.to.min(to));
-                    content.write(self.tree, &self.owners, places, opens, &mut cursor, |word| out.push(word.id));
-                }
+            if let Some(real) = span.real {
+                known(&mut out, span.from, &real.tokens);
+            } else {
+                let opens = (at == 0 || !wrapping.is_plain()) && span.from >= from;
+                let places = (span.from.max(from), span.to.min(to));
+                content.write(self.tree, &self.owners, places, opens, &mut cursor, |word| out.push(word.id));
             }
         }
         known(&mut out, self.tree.end(self.node), &wrapping.end);

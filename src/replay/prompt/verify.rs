@@ -48,12 +48,12 @@ pub struct VerifyReport {
     /// Requests that are too short for the template: they have no prompt.
     pub too_short: u64,
     /// The first of the requests that fall short, by row id.
-    pub named: Vec<(u64, PromptErrorOrShortfall)>,
+    pub named: Vec<(u64, Named)>,
 }
 
 /// Why a request is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PromptErrorOrShortfall {
+pub enum Named {
     /// It has no prompt.
     Error(PromptError),
     /// It shares less.
@@ -67,7 +67,7 @@ impl VerifyReport {
         counts.iter().all(|&count| count == self.requests)
     }
 
-    fn name(&mut self, request: u64, why: PromptErrorOrShortfall) {
+    fn name(&mut self, request: u64, why: Named) {
         if self.named.len() < NAMED {
             self.named.push((request, why));
         }
@@ -132,7 +132,7 @@ impl<'a> Verifier<'a> {
             Ok(prompt) => prompt,
             Err(error @ PromptError::TooShort { .. }) => {
                 self.report.too_short += 1;
-                self.report.name(request, PromptErrorOrShortfall::Error(error));
+                self.report.name(request, Named::Error(error));
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -149,7 +149,7 @@ impl<'a> Verifier<'a> {
         let report = &mut self.report;
         if let Some(shortfall) = prompt.shortfall {
             report.too_small += 1;
-            report.name(request, PromptErrorOrShortfall::Shortfall(shortfall));
+            report.name(request, Named::Shortfall(shortfall));
         } else {
             report.requests += 1;
             report.tokens += u64::from(length);
@@ -250,12 +250,11 @@ impl Ids {
                 continue;
             }
             let new = self.seen.insert(id);
-            agree &= match self.by_hash.get(&hash) {
-                Some(known) => *known == id && !new,
-                None => {
-                    self.by_hash.insert(hash, id);
-                    new
-                }
+            agree &= if let Some(known) = self.by_hash.get(&hash) {
+                *known == id && !new
+            } else {
+                self.by_hash.insert(hash, id);
+                new
             };
         }
         agree

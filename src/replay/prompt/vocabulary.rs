@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::tokenize::{Encoder, Token, Tokenizer};
+use crate::trace::manifest::Sha256;
 
 /// Words in use; fewer where a tokenizer has fewer.
 const WANTED: usize = 4096;
@@ -82,8 +83,7 @@ impl Vocabulary {
     /// If there are too few.
     pub fn load(tokenizer: &Tokenizer, cache_dir: Option<&Path>) -> Result<Self, VocabularyError> {
         let Some(dir) = cache_dir else { return Self::find(tokenizer) };
-        let name: String = tokenizer.sha256().iter().map(|byte| format!("{byte:02x}")).collect();
-        let path = dir.join(format!("vocabulary-1-{name}.json"));
+        let path = dir.join(format!("vocabulary-1-{}.json", Sha256(tokenizer.sha256())));
         if let Some(found) = std::fs::read(&path).ok().and_then(|bytes| Self::recall(tokenizer, &bytes)) {
             return Ok(found);
         }
@@ -202,7 +202,9 @@ fn unstable(tokenizer: &Tokenizer, words: &[Word]) -> Vec<Token> {
     let check = |from: usize| {
         let (mut text, mut ids, mut tokens, mut bad) = (String::new(), Vec::new(), Vec::new(), Vec::new());
         for (at, word) in words.iter().enumerate().skip(from).step_by(2) {
-            (text.clear(), ids.clear(), tokens.clear());
+            text.clear();
+            ids.clear();
+            tokens.clear();
             for other in words.get(at..).unwrap_or_default() {
                 for word in [word, other] {
                     text.push_str(word.text());
