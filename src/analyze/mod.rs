@@ -1,9 +1,11 @@
-//! What a trace looks like: pure functions of sessions.
+//! What a trace looks like, and how two traces differ: pure functions of sessions.
 //!
 //! Invariant: no I/O and no text; what is counted is exact.
 
 mod accesses;
 pub mod cache_curve;
+mod columns;
+pub mod compare;
 pub mod concurrency;
 pub mod distributions;
 mod overview;

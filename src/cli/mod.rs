@@ -8,10 +8,15 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod args;
+mod audit;
+pub mod compare;
 mod completions;
 mod convert;
+mod derive;
 pub mod exit;
+mod export;
 mod guard;
+mod import;
 mod inspect;
 mod interrupt;
 pub mod key;
@@ -20,6 +25,7 @@ mod man;
 mod mock;
 pub mod output;
 pub mod progress;
+pub mod replay;
 
 use args::Globals;
 use exit::Exit;
@@ -45,7 +51,12 @@ struct Cli {
 enum Command {
     Convert(args::ConvertArgs),
     Inspect(args::InspectArgs),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
+    Derive(derive::DeriveArgs),
+    Replay(replay::args::ReplayArgs),
     Mock(mock::MockArgs),
+    Audit(audit::AuditArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -56,7 +67,12 @@ impl Command {
         match self {
             Self::Convert(args) => convert::run(args, globals),
             Self::Inspect(args) => inspect::run(args, globals),
+            Self::Import(args) => import::run(args, globals),
+            Self::Export(args) => export::run(args, globals),
+            Self::Derive(args) => derive::run(args, globals),
+            Self::Replay(args) => replay::run(args, globals),
             Self::Mock(args) => mock::run(args, globals),
+            Self::Audit(args) => audit::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),

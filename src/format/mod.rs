@@ -9,12 +9,14 @@
 pub mod card;
 pub mod check;
 mod error;
+pub mod foreign;
 pub mod manifest;
 pub mod parquet;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod schemas;
 mod staging;
+pub mod tokens;
 
 use std::path::Path;
 

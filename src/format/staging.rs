@@ -62,7 +62,8 @@ impl Drop for Staged {
 /// Removes what this process has staged for `target`, if anything: for a handler of Ctrl-C.
 pub fn remove_staged(target: &Path) {
     if let Some(staged) = beside(target, "partial") {
-        drop(fs::remove_dir_all(staged));
+        // A trace is a folder; an export may be a file.
+        drop(fs::remove_dir_all(&staged).or_else(|_| fs::remove_file(&staged)));
     }
 }
 

@@ -5,10 +5,26 @@ mod analyze;
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
+mod capture;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod convert;
 #[cfg(test)]
+mod derive;
+#[cfg(test)]
+mod formats;
+#[cfg(test)]
 mod mock;
+#[cfg(test)]
+mod otherformats;
+#[cfg(test)]
+mod privacy;
+#[cfg(test)]
+mod prompts;
+#[cfg(test)]
+mod replay;
 #[cfg(test)]
 mod schemas;

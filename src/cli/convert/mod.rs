@@ -10,13 +10,13 @@ use anyhow::{Context, anyhow, bail};
 use super::args::{ConvertArgs, Globals, LogFormat, TokenizerSource};
 use super::exit::{Exit, Hint};
 use super::{interrupt, key, progress::Progress};
-use crate::anonymize::{self, Converter, Key, Options, Rules};
+use crate::anonymize::{self, Converter, Key, Options, Rules, Selection};
 use crate::capture::{self, Input, Inputs, Limits, LogError, OpenError, Records};
 use crate::format::parquet::Directory;
 use crate::format::{TraceFormat, TraceSink};
 use crate::tokenize::{self, TokenizerInfo, TokenizerSpec};
 use crate::trace::manifest::{FORMAT_VERSION, Named, Sha256, SkipCounts, ToolName, ToolVersion, Totals};
-use crate::trace::vocab::{Keep, SourceFormat, TemplateName, TokenizerName, Vocabulary};
+use crate::trace::vocab::{Keep, Loss, SourceFormat, TemplateName, TokenizerName, Vocabulary};
 use crate::trace::{Manifest, Session};
 
 use summary::{InputCounts, Report};
@@ -39,6 +39,8 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
         prompt_scale: args.prompt_scale,
         drop_auxiliary: args.drop_aux,
         min_requests: usize::try_from(args.min_requests).unwrap_or(usize::MAX),
+        selection: selection(args)?,
+        reuse: if args.reference { 0 } else { 1 << 30 },
     };
     let mut converter = Converter::new(options, &key, layout, Box::new(tokenizer));
     let counts = read(args, globals, &inputs, &mut converter)?;
@@ -46,7 +48,7 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
     if sessions.is_empty() {
         summary::print_records(&summary);
         return Err(anyhow!("nothing usable in {} inputs", inputs.list().len()))
-            .hint("convert reads Anthropic Messages traffic recorded by a proxy; the counts above say why records were left out");
+            .hint("convert reads traffic of the Anthropic and OpenAI APIs that a proxy or a client recorded; the counts above say why records were left out");
     }
     let head = manifest(args, &rules, &counts, &info, &summary);
     let (manifest, bytes) = write(args, head, &sessions)?;
@@ -55,7 +57,22 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
     Ok(Exit::Fine)
 }
 
-fn spec(source: &TokenizerSource) -> TokenizerSpec {
+fn selection(args: &ConvertArgs) -> anyhow::Result<Selection> {
+    let read = |path: &std::path::PathBuf| {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let ids = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        anyhow::Ok(ids.map(str::to_ascii_lowercase).collect())
+    };
+    Ok(Selection {
+        harnesses: args.only_harness.clone(),
+        since_us: args.since.map(|time| time.0),
+        until_us: args.until.map(|time| time.0),
+        consent: args.consent.as_ref().map(read).transpose()?,
+    })
+}
+
+/// What to load for `--tokenizer`.
+pub(super) fn spec(source: &TokenizerSource) -> TokenizerSpec {
     match source {
         TokenizerSource::Builtin => TokenizerSpec::Builtin,
         TokenizerSource::Path(path) if path.is_dir() => TokenizerSpec::Dir(path.clone()),
@@ -94,7 +111,7 @@ fn read(
         counts.read += 1;
         counts.formats.extend(format);
         for record in records {
-            let outcome = converter.push(record.as_ref().map_err(|error| *error));
+            let outcome = converter.push(record);
             match outcome {
                 Err(error) if args.strict => {
                     return Err(error)
@@ -161,7 +178,14 @@ fn manifest(
         prompt_scale: args.prompt_scale,
         source_formats: SourceFormat::ALL.iter().copied().filter(|format| counts.formats.contains(format)).collect(),
         totals: Totals::default(),
-        loss: Vec::new(),
+        loss: [
+            (Loss::SystemPrompt, summary.no_system),
+            (Loss::ToolDefinitions, summary.no_tools),
+            (Loss::Answers, summary.no_answer),
+        ]
+        .into_iter()
+        .filter_map(|(loss, requests)| (requests > 0).then_some(loss))
+        .collect(),
         skip_counts: rules.keeps(Keep::SkipCounts).then_some(SkipCounts { records: summary.read, skipped }),
         license: args.license,
         files: Vec::new(),
