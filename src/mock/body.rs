@@ -19,6 +19,9 @@ use super::shared::Ticket;
 /// What stands in for a piece of an answer under [`Fault::Garbage`].
 pub(super) const GARBAGE: &[u8] = b"data: {\"choices\":[{\"de\xff\xfe\x00lta\n\n";
 
+/// Before a connection ends on purpose, so that what was said before is sent.
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
+
 /// The connection ends here, on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("ended on purpose")]
@@ -28,8 +31,8 @@ pub(super) struct Broken;
 pub(super) enum Answer {
     /// All at once.
     Whole(Option<Bytes>),
-    /// A part of what was announced, then the connection ends.
-    Half(Option<Bytes>),
+    /// A part of what was announced; after a pause the connection ends.
+    Half(Option<Bytes>, Pin<Box<Sleep>>),
     /// Token by token.
     Stream(Box<Stream>),
 }
@@ -110,7 +113,10 @@ impl Stream {
         if end == limit && stops {
             match self.fault {
                 Some(Fault::Stall) => self.phase = Phase::Stalled,
-                Some(Fault::Cut) => self.phase = Phase::Cut,
+                Some(Fault::Cut) => {
+                    self.phase = Phase::Cut;
+                    self.sleep.set(clock.sleep_until(clock.now() + PAUSE));
+                }
                 _ => bytes.extend_from_slice(GARBAGE),
             }
             // Garbage comes once.
@@ -145,7 +151,7 @@ impl Stream {
                 }
                 // The connection still wakes this up when its client goes.
                 Phase::Stalled => return Poll::Pending,
-                Phase::Cut => return Poll::Ready(Some(Err(Broken))),
+                Phase::Cut => return self.sleep.as_mut().poll(context).map(|()| Some(Err(Broken))),
                 Phase::Done => return Poll::Ready(None),
             }
         }
@@ -164,7 +170,10 @@ impl Body for Answer {
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Half(bytes) => Poll::Ready(Some(bytes.take().map(Frame::data).ok_or(Broken))),
+            Self::Half(bytes, pause) => match bytes.take() {
+                Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                None => pause.as_mut().poll(context).map(|()| Some(Err(Broken))),
+            },
             Self::Stream(stream) => stream.poll(context),
         }
     }
@@ -172,7 +181,7 @@ impl Body for Answer {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_none(),
-            Self::Half(_) => false,
+            Self::Half(..) => false,
             Self::Stream(stream) => stream.phase == Phase::Done,
         }
     }

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::api::{self, Api, Call, Refused, Said};
-use super::body::{Answer, Broken, GARBAGE, Stream, due};
+use super::body::{Answer, Broken, GARBAGE, PAUSE, Stream, due};
 use super::fault::Fault;
 use super::model::Job;
 use super::record::{Arrival, HEADERS};
@@ -193,7 +193,8 @@ async fn answer(
             let half = Bytes::copy_from_slice(body.as_bytes().get(..body.len() / 2).unwrap_or_default());
             let mut response = json(200, String::new());
             response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-            *response.body_mut() = Answer::Half(Some(half));
+            *response.body_mut() =
+                Answer::Half(Some(half), Box::pin(shared.clock.sleep_until(shared.clock.now() + PAUSE)));
             return Ok(response);
         }
         _ => {}

@@ -36,7 +36,7 @@ svg{display:block;width:100%;height:auto;overflow:visible}text{font:11px system-
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:1rem 2rem}h3{font-size:.95rem;margin:.5rem 0 .2rem;font-weight:600}\
 .grid{stroke:var(--line)}.curve{fill:none;stroke:var(--a);stroke-width:2}.bar,.turn{fill:var(--a)}.other{fill:var(--c)}.wait{fill:var(--b)}\
 .failed{fill:none;stroke:var(--b)}.link{stroke:var(--c);fill:none;stroke-dasharray:3 2}.gap,.lane{fill:var(--soft)}.level{fill:var(--soft);stroke:var(--c)}\
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.1rem .9rem .1rem 0;text-align:right;font-weight:400}th{color:var(--dim)}td:first-child,th:first-child{text-align:left}";
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.1rem .9rem .1rem 0;text-align:right;font-weight:400}th{color:var(--dim)}td:first-child,th:first-child,.words td{text-align:left}";
 
 const WIDTH: f64 = 1000.0;
 
@@ -83,7 +83,7 @@ pub fn render(page: &TracePage<'_>) -> String {
 }
 
 fn counts(overview: &Overview, out: &mut String) {
-    out.push_str("<table>");
+    out.push_str("<table class=\"words\">");
     for (name, counts) in
         [("kinds", overview.kinds()), ("status", overview.statuses()), ("edges", overview.relations())]
     {
@@ -181,7 +181,8 @@ fn histogram(title: &str, bins: &Bins, unit: Unit, out: &mut String) {
             thousands(*count)
         )
         .ok();
-        if width > 34.0 || at % 2 == 0 {
+        let room = if matches!(unit, Unit::Count) { 34.0 } else { 56.0 };
+        if width > room || at % 2 == 0 {
             write!(out, "<text x=\"{left:.1}\" y=\"133\">{}</text>", show(Bins::from(*bin), unit)).ok();
         }
     }
@@ -362,13 +363,15 @@ fn bar(request: &Request, number: u32, place: (f64, u64), block_size: u32, axis:
 
 /// Lines from the requests that started agents, and to those that took their results.
 fn links(session: &Session, axis: &Axis, rows: &BTreeMap<u32, f64>, out: &mut String) {
-    let place = |request: u32, at_end: bool| {
+    let find = |request: u32| {
         let request = session.requests.get(usize::try_from(request).ok()?)?;
-        let time = if at_end { request.end_ms() } else { request.start_ms };
-        Some((axis.place(time?), rows.get(&request.agent)? + 8.0))
+        Some((request, rows.get(&request.agent)? + 8.0))
     };
     for edge in session.edges.iter().filter(|edge| matches!(edge.relation, Relation::Spawn | Relation::Join)) {
-        if let (Some((left, top)), Some((right, bottom))) = (place(edge.from, true), place(edge.to, false)) {
+        let (Some((from, top)), Some((to, bottom))) = (find(edge.from), find(edge.to)) else { continue };
+        if let (Some(end), Some(start)) = (from.end_ms(), to.start_ms) {
+            // An agent may start while the answer that started it still streams.
+            let (left, right) = (axis.place(end.min(start)), axis.place(start));
             write!(out, "<path class=\"link\" d=\"M{left:.1} {top:.1}L{right:.1} {bottom:.1}\"/>").ok();
         }
     }

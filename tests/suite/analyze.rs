@@ -7,8 +7,11 @@ use serde_json::Value;
 use tracecloak::analyze::CurveBuilder;
 use tracecloak::mock::{Counting, Options, Server, Timing};
 
-/// Prompts of 16 sessions that grow and share a head, as runs of block ids: `(session, runs, tokens)`.
-fn prompts(block: u32) -> Vec<(u32, Vec<(u64, u32)>, u32)> {
+/// A session, the runs of block ids of a prompt, and its length in tokens.
+type Prompt = (u32, Vec<(u64, u32)>, u32);
+
+/// Prompts of 16 sessions that grow and share a head.
+fn prompts(block: u32) -> Vec<Prompt> {
     (0..6_u32)
         .flat_map(|turn| (0..16_u32).map(move |session| (turn, session)))
         .map(|(turn, session)| {
@@ -40,9 +43,7 @@ fn the_curve_says_what_a_cache_of_any_size_finds() {
             // Each block id stands for its own tokens; the rest belongs to the request alone.
             let ids = runs.iter().flat_map(|&(first, count)| first..first + u64::from(count));
             let mut prompt: Vec<u64> = ids.flat_map(|id| (0..u64::from(BLOCK)).map(move |at| id * 64 + at)).collect();
-            while prompt.len() < tokens as usize {
-                prompt.push(4_000_000 + u64::from(session));
-            }
+            prompt.resize(usize::try_from(tokens).unwrap(), 4_000_000 + u64::from(session));
             let body = serde_json::json!({"prompt": prompt, "max_tokens": 1}).to_string();
             assert_eq!(super::mock::ask(server.addr(), "POST", "/v1/completions", &body, "").0, 200);
         }
