@@ -79,6 +79,7 @@ struct Payload<'a> {
 
 fn exchange(text: &str, position: Position, limits: Limits) -> Result<Exchange, SkipReason> {
     let payload: Payload = json::parse(text, limits)?;
+    payload.start.or(payload.call_type).ok_or(SkipReason::Malformed)?;
     let call = json::get(payload.call_type, json::text)?.unwrap_or_default();
     let call = call.as_str().unwrap_or_default();
     let messages = payload.messages.filter(|messages| messages.get().starts_with(['[', '"']));

@@ -129,7 +129,7 @@ fn a_selection_keeps_what_was_asked_for_and_counts_the_rest() {
     let consent = folder.path().join("ids");
     fs::write(&consent, format!("# agreed\n{}\n", ids[0].to_uppercase())).unwrap();
     let logs = [log, fixture("native/codex.jsonl")];
-    let all = 13;
+    let all = 12;
     for (flags, kept) in [
         (vec!["--only-harness", "codex"], 5),
         (vec!["--since", "2100-01-01T00:00:00Z", "--until", "2100-01-01T00:00:00Z", "--only-harness", "codex"], 0),

@@ -3,11 +3,12 @@
 //!
 //! Invariant: usage is merged over events, each field at its last stated value; what the stream did not finish is not made up.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::wire::{Sse, openai_chat, openai_responses};
+use crate::wire::{Sse, compact, openai_chat, openai_responses};
 
 /// Token counts as stated; the last statement of each wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub enum Made {
         id: String,
         /// The tool.
         name: String,
-        /// Its input as JSON, as far as it came.
+        /// Its input as JSON, compact, as far as it came.
         input: String,
         /// When it was whole, in microseconds since the request was sent.
         whole_at_us: Option<u64>,
@@ -125,6 +126,14 @@ impl AnswerReader {
         }
         if answer.made.is_empty() {
             answer.made = blocks.into_values().collect();
+        }
+        for made in &mut answer.made {
+            // Some recorders space JSON.
+            if let Made::ToolUse { input, .. } = made
+                && let Cow::Owned(compact) = compact(input)
+            {
+                *input = compact;
+            }
         }
         answer
     }
