@@ -62,7 +62,13 @@
 //! count, a duration, a position in a graph, or a word from a closed list ([`trace::vocab`]).
 #![cfg_attr(
     test,
-    expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "tests may convert freely")
+    expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        clippy::format_push_string,
+        clippy::needless_pass_by_value,
+        reason = "tests may convert and build values freely"
+    )
 )]
 
 pub mod analyze;

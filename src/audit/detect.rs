@@ -45,7 +45,7 @@ pub(crate) fn has_uuid(text: &str) -> bool {
 pub(crate) fn is_hex_hash(text: &str) -> bool {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     (8..=128).contains(&digits.len())
-        && digits.len() % 4 == 0
+        && digits.len().is_multiple_of(4)
         && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
         && digits.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
@@ -228,8 +228,11 @@ mod tests {
             .map(|chunk| chunk.iter().fold(0, |all, byte| all << 8 | i64::from(*byte)))
             .collect();
         assert_eq!(disguise(&packed, false), Some(Disguise::Packed));
-        let low: Vec<i64> =
-            text.bytes().enumerate().map(|(at, byte)| (at as i64 * 37 % 5 + 1) * 256 + i64::from(byte)).collect();
+        let low: Vec<i64> = text
+            .bytes()
+            .enumerate()
+            .map(|(at, byte)| (i64::try_from(at).unwrap() * 37 % 5 + 1) * 256 + i64::from(byte))
+            .collect();
         assert_eq!(disguise(&low, false), Some(Disguise::LowBytes));
         let floats: Vec<f64> =
             text.as_bytes().chunks_exact(8).map(|chunk| f64::from_le_bytes(chunk.try_into().unwrap())).collect();
@@ -244,7 +247,7 @@ mod tests {
             (state >> 33) % most
         };
         for _ in 0..200 {
-            let lengths: Vec<i64> = (0..200).map(|_| next(2000) as i64).collect();
+            let lengths: Vec<i64> = (0..200).map(|_| next(2000).cast_signed()).collect();
             assert_eq!(disguise(&lengths, false), None);
         }
         let dense: Vec<i64> = (0..5000).collect();

@@ -64,7 +64,7 @@ pub(crate) fn audit(path: &Path, names: &[OsString], scratch: &Path, feed: &mut 
         fact(&mut view.facts, &error);
         return (view, true);
     }
-    let same = writer.and_then(|writer| writer.finish()).map(|written| {
+    let same = writer.and_then(TraceSink::finish).map(|written| {
         let bytes = |name: FileName| fs::read(path.join(name.to_string())).unwrap_or_default();
         let json = manifest::to_json(&written).unwrap_or_default();
         written == manifest
@@ -77,7 +77,7 @@ pub(crate) fn audit(path: &Path, names: &[OsString], scratch: &Path, feed: &mut 
         Ok(true) => return (view, false),
         Ok(false) => view.facts.add(Kind::Reencoded, Place::default(), "written again, some byte differs", None),
         Err(_) => {
-            view.facts.add(Kind::Undecodable, Place::default(), "it could not be written again for comparison", None)
+            view.facts.add(Kind::Undecodable, Place::default(), "it could not be written again for comparison", None);
         }
     }
     (view, true)

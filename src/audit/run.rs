@@ -133,7 +133,7 @@ pub fn audit(paths: &[PathBuf], options: &Options) -> Result<Outcome, AuditError
         if fs::metadata(path).map_err(io)?.is_dir() {
             run.folder(path, Path::new(""), number, &mut feed).map_err(io)?;
         } else {
-            let name = path.file_name().map(Path::new).unwrap_or(path);
+            let name = path.file_name().map_or(path.as_path(), Path::new);
             run.file(path, name, number, &mut feed).map_err(io)?;
         }
         if run.files.len() > FILES {

@@ -218,7 +218,7 @@ mod tests {
             seen.push(count(&path).unwrap_or(0));
         }
         assert!(seen.is_sorted() && seen.last() == Some(&3) && seen.contains(&2));
-        let mut broken = log.clone();
+        let mut broken = log;
         let at = broken.len() - 9;
         broken[at] ^= 1;
         fs::write(beside(&path, "-wal"), broken).unwrap();

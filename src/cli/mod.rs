@@ -48,6 +48,7 @@ struct Cli {
 
 /// The subcommands; each has a file of its own.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, on the stack, once")]
 enum Command {
     Convert(args::ConvertArgs),
     Inspect(args::InspectArgs),

@@ -49,7 +49,7 @@ const COLUMNS: &[Column] = &[
     column!("first_content_us", UInt64Array, UInt64, some | row | row.first_content_us),
     column!("last_content_us", UInt64Array, UInt64, some | row | row.last_content_us),
     column!("last_byte_us", UInt64Array, UInt64, some | row | row.last_byte_us),
-    column!("lag_us", UInt64Array, UInt64, some | row | row.lag_us()),
+    column!("lag_us", UInt64Array, UInt64, some RequestRecord::lag_us),
     column!("events", UInt32Array, UInt32, |row| row.events),
     column!("input_tokens", UInt32Array, UInt32, |row| row.input_tokens),
     column!("output_tokens", UInt32Array, UInt32, some | row | row.output_tokens),

@@ -160,7 +160,7 @@ mod tests {
         let inputs = Inputs::expand(&[folder.path()]).unwrap();
         let seen = std::sync::atomic::AtomicU64::new(0);
         let report = check_logs(&inputs, &residual, 16, None, 2, &|bytes| {
-            seen.store(bytes, std::sync::atomic::Ordering::Relaxed)
+            seen.store(bytes, std::sync::atomic::Ordering::Relaxed);
         })
         .unwrap();
         assert_eq!(report.windows.len(), 1);

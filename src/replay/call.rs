@@ -127,14 +127,14 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             Why::SessionFailed => Ending::SessionFailed,
             Why::Stopped => Ending::Stopped,
         };
-        Some(self.record(id, number, request, ending))
+        Some(Self::record(id, number, request, ending))
     }
 
     /// The record of a request that was given up while in flight.
     pub fn aborted(&self, due: &Due) -> Option<RequestRecord> {
         let (number, _, request) = self.rows(due.id)?;
         let times = (Some(micros(due.due)), Some(micros(self.clock.now())));
-        let record = self.record(due.id, number, request, Ending::Aborted);
+        let record = Self::record(due.id, number, request, Ending::Aborted);
         Some(RequestRecord { due_us: times.0, held_us: micros(due.held), last_byte_us: times.1, ..record })
     }
 
@@ -142,7 +142,7 @@ impl<T: Transport, C: Clock> Caller<T, C> {
     pub async fn call(self: Arc<Self>, due: Due) -> Option<RequestRecord> {
         let id = due.id;
         let (number, session, request) = self.rows(id)?;
-        let blank = self.record(id, number, request, Ending::NoPrompt);
+        let blank = Self::record(id, number, request, Ending::NoPrompt);
         let mut record = RequestRecord { due_us: Some(micros(due.due)), held_us: micros(due.held), ..blank };
         let mut plain = self.plain.load(Ordering::Relaxed);
         let mut made = self.made(id).await;
@@ -307,7 +307,7 @@ impl<T: Transport, C: Clock> Caller<T, C> {
         u32::try_from(place).ok()
     }
 
-    fn record(&self, id: Id, number: u32, request: &Request, ending: Ending) -> RequestRecord {
+    fn record(id: Id, number: u32, request: &Request, ending: Ending) -> RequestRecord {
         RequestRecord {
             session: number,
             request: id.request,

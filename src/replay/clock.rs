@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn an_alarm_never_rings_early_and_a_new_one_takes_its_place() {
         let clock = Monotonic::start().unwrap();
-        let replaced = clock.alarm(Duration::from_secs(3600));
+        let replaced = clock.alarm(Duration::from_hours(1));
         let at = clock.now() + Duration::from_millis(5);
         let alarm = clock.alarm(at);
         assert!(replaced.blocking_recv().is_err());

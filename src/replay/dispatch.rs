@@ -94,7 +94,7 @@ pub async fn dispatch<T: Transport, C: Clock>(
                 }
                 ended(&mut each, record);
             }
-            _ = async { if let Some(alarm) = alarm { alarm.await.ok(); } else { std::future::pending::<()>().await; } } => {}
+            () = async { if let Some(alarm) = alarm { alarm.await.ok(); } else { std::future::pending::<()>().await; } } => {}
             Ok(()) = stop.changed() => {
                 let wanted = *stop.borrow_and_update();
                 if wanted >= Stop::Drain {

@@ -82,7 +82,7 @@ impl Forecast {
                 }
                 Next::Skip(..) => {}
                 Next::At(at) => {
-                    now = next.into_iter().chain(until.filter(|until| *until > now)).fold(at, Duration::min)
+                    now = next.into_iter().chain(until.filter(|until| *until > now)).fold(at, Duration::min);
                 }
                 Next::Wait => now = next.unwrap_or(now),
                 Next::Done => break,
@@ -110,8 +110,8 @@ impl Forecast {
     }
 
     fn wait(&mut self, from: Duration, to: Duration) {
-        if to > from {
-            self.waits.push((from, to - from));
+        if let Some(long) = to.checked_sub(from).filter(|long| !long.is_zero()) {
+            self.waits.push((from, long));
             self.waits.sort_by_key(|(_, long)| Reverse(*long));
             self.waits.truncate(WAITS);
         }

@@ -110,7 +110,7 @@ fn reason(error: &Error) -> TransportError {
             return TransportError::Tls;
         }
         if let Some(cause) = cause.downcast_ref::<io::Error>() {
-            let tls = cause.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+            let tls = cause.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()).is_some();
             return match cause.kind() {
                 _ if tls => TransportError::Tls,
                 io::ErrorKind::TimedOut if error.is_connect() => TransportError::ConnectTimeout,

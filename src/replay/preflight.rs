@@ -18,6 +18,7 @@ const PROBED: u32 = 4;
 
 /// What was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an answer of its own")]
 pub struct Preflight {
     /// Whether `/v1/models` lists the model; none if there is no such list.
     pub lists_model: Option<bool>,

@@ -128,7 +128,7 @@ fn what_is_allowed_or_was_there_before_is_counted_and_not_shown() {
     let allow = |entry: &str, path: Option<&str>| {
         let mut options = options(&scratch);
         options.allow = vec![(entry.to_owned(), path.map(str::to_owned))];
-        audit(&[leak.clone()], &options).unwrap()
+        audit(std::slice::from_ref(&leak), &options).unwrap()
     };
     assert!(!ids(&allow("L001", None)).contains("L001"));
     assert!(!ids(&allow("l001", Some("leak"))).contains("L001"));
@@ -144,8 +144,9 @@ fn what_is_allowed_or_was_there_before_is_counted_and_not_shown() {
 fn the_source_check_and_core_dumps_are_spoken_of() {
     let scratch = tempdir().unwrap();
     let clean = fixture("L001", "clean").unwrap();
-    let with =
-        |source, core_dumps| audit(&[clean.clone()], &Options { source, core_dumps, ..options(&scratch) }).unwrap();
+    let with = |source, core_dumps| {
+        audit(std::slice::from_ref(&clean), &Options { source, core_dumps, ..options(&scratch) }).unwrap()
+    };
     assert!(ids(&with(false, false)).contains("L104") && !ids(&with(true, false)).contains("L104"));
     assert!(ids(&with(false, true)).contains("L141") && !ids(&with(false, false)).contains("L141"));
 }

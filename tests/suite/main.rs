@@ -1,4 +1,8 @@
 //! The one test binary: each module tests one promise from outside.
+#![cfg_attr(
+    test,
+    expect(clippy::as_conversions, clippy::format_push_string, reason = "tests may convert and build text freely")
+)]
 
 #[cfg(test)]
 mod analyze;

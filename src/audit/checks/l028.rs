@@ -19,7 +19,9 @@ check! {
         }
         let mut seen = vec![false; crate::audit::narrow(span) + 1];
         for id in session.ids {
-            seen.iter_mut().nth(crate::audit::narrow(id - least)).into_iter().for_each(|slot| *slot = true);
+            if let Some(slot) = seen.get_mut(crate::audit::narrow(id - least)) {
+                *slot = true;
+            }
         }
         let missing = seen.iter().filter(|seen| !**seen).count();
         if missing > 0 {

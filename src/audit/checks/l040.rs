@@ -15,11 +15,9 @@ check! {
 
     fn column(&self, column: &ColumnView<'_>, report: &mut Report) {
         let declared = column.role == Role::WallClock && column.values.iter().any(|value| *value != 0);
-        if declared || since_1970(column.values, column.role) {
-            self.find(report, column.place(), "times that count from 1970", None);
-        } else if column.floats.iter().filter(|value| (1.0e9..2.6e9).contains(*value) || (1.0e12..2.6e12).contains(*value)).count() * 2
-            > column.floats.len()
-        {
+        let dated = |value: &&f64| (1.0e9..2.6e9).contains(*value) || (1.0e12..2.6e12).contains(*value);
+        let mostly_dated = column.floats.iter().filter(dated).count() * 2 > column.floats.len();
+        if declared || since_1970(column.values, column.role) || mostly_dated {
             self.find(report, column.place(), "times that count from 1970", None);
         }
     }

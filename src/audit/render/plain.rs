@@ -17,28 +17,27 @@ pub fn plain(outcome: &Outcome) -> String {
     let mut remedies = BTreeMap::new();
     for finding in outcome.findings.iter().filter(|finding| finding.severity > Severity::Info) {
         if file != Some(&finding.file) {
-            let _ = writeln!(text, "{}", finding.file);
+            writeln!(text, "{}", finding.file).ok();
             file = Some(&finding.file);
         }
         let times = if finding.count > 1 { format!(" ({} times)", finding.count) } else { String::new() };
         let length = finding.length.map(|length| format!(", length {length}")).unwrap_or_default();
         let place = finding.place_text();
         let place = if place.is_empty() { String::new() } else { format!(" at {place}") };
-        let _ =
-            writeln!(text, "  {:7} {} {}{place}{length}{times}", finding.severity.word(), finding.id, finding.message);
+        writeln!(text, "  {:7} {} {}{place}{length}{times}", finding.severity.word(), finding.id, finding.message).ok();
         remedies.insert(finding.id, finding.remedy);
     }
     if !remedies.is_empty() {
         text.push_str("What to do\n");
     }
     for (id, remedy) in remedies {
-        let _ = writeln!(text, "  {id}: {remedy}");
+        writeln!(text, "  {id}: {remedy}").ok();
     }
     let count = |severity| outcome.findings.iter().filter(|finding| finding.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-    let _ = write!(text, "{} files: {errors} errors, {warnings} warnings", outcome.files.len());
+    write!(text, "{} files: {errors} errors, {warnings} warnings", outcome.files.len()).ok();
     if outcome.accepted > 0 {
-        let _ = write!(text, ", {} accepted", outcome.accepted);
+        write!(text, ", {} accepted", outcome.accepted).ok();
     }
     text.push('\n');
     if outcome.undecodable {
@@ -57,21 +56,21 @@ pub fn risk(risk: &Risk) -> String {
     for cell in &risk.uniqueness {
         if cell.requests != row {
             row = cell.requests;
-            let _ = write!(text, "\n  {row:2} in a row:");
+            write!(text, "\n  {row:2} in a row:").ok();
         }
         let step = if cell.rounded_to == 1 { "exact".to_owned() } else { format!("to {}", cell.rounded_to) };
-        let _ = write!(text, "  {step} {} %", percent(cell.share));
+        write!(text, "  {step} {} %", percent(cell.share)).ok();
     }
     text.push_str("\n\n");
     for column in &risk.columns {
         let bits = column.bits.map_or_else(|| "not counted".to_owned(), |bits| format!("{bits:.1} bits"));
-        let _ = writeln!(text, "  {}: {} values, {bits}", column.column, column.values);
+        writeln!(text, "  {}: {} values, {bits}", column.column, column.values).ok();
     }
     for (file, row) in &risk.exposed {
-        let _ = writeln!(text, "  every window of three is unique: {file}, row {row}");
+        writeln!(text, "  every window of three is unique: {file}, row {row}").ok();
     }
     for sentence in risk.words() {
-        let _ = writeln!(text, "{sentence}");
+        writeln!(text, "{sentence}").ok();
     }
     text
 }

@@ -105,9 +105,8 @@ impl<'f, 'a> Collector<'f, 'a> {
                 let at = self.ids.len();
                 self.frames.push(RequestView { ids: at..at, row: self.row, ..RequestView::default() });
             }
-            Some(Shape::Object(_)) => (),
+            Some(Shape::Object(_)) | None => (),
             Some(_) => self.fact(Kind::Domain, node, offset, "an object where the format has none"),
-            None => (),
         }
         if let Some(node) = self.nodes.get_mut(node) {
             node.objects += 1;
@@ -130,10 +129,9 @@ impl<'f, 'a> Collector<'f, 'a> {
     pub(crate) fn end_object(&mut self, node: usize) {
         if matches!(self.nodes.shape(node), Some(Shape::Request(_)))
             && let Some(request) = self.frames.pop()
+            && (!request.ids.is_empty() || request.input.is_some() || request.output.is_some())
         {
-            if !request.ids.is_empty() || request.input.is_some() || request.output.is_some() {
-                self.requests.push(request);
-            }
+            self.requests.push(request);
         }
     }
 

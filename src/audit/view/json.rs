@@ -240,7 +240,7 @@ impl<'b> Reader<'b> {
             for (digits, byte) in trimmed.iter().enumerate() {
                 match byte {
                     b'0'..=b'9' if digits < 18 && (digits != 1 || value > 0) => {
-                        value = value * 10 + u64::from(byte - b'0')
+                        value = value * 10 + u64::from(byte - b'0');
                     }
                     b',' if digits > 0 => {
                         ids.push(value);

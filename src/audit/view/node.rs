@@ -89,7 +89,9 @@ impl Nodes {
             });
             if let Some(above) = self.0.get_mut(parent) {
                 above.declared.resize(fields.len().max(above.declared.len()), None);
-                above.declared.iter_mut().nth(place).into_iter().for_each(|slot| *slot = Some(child));
+                if let Some(slot) = above.declared.get_mut(place) {
+                    *slot = Some(child);
+                }
             }
             return child;
         }

@@ -17,7 +17,7 @@ pub enum Shape {
     /// An object that is one LLM request.
     Request(&'static [Field]),
     /// A list of equal things.
-    List(&'static Shape),
+    List(&'static Self),
     /// An integer from 0 to this.
     Int(u64),
     /// An integer from -1 to this.
@@ -127,11 +127,8 @@ pub static FORMATS: &[&Format] = &[
 
 impl Format {
     /// The format that a record with these members is of.
-    pub fn recognise<'k>(keys: &[&'k [u8]]) -> Option<&'static Self> {
-        FORMATS
-            .iter()
-            .copied()
-            .find(|format| format.required.iter().all(|name| keys.contains(&name.as_bytes() as &&'k [u8])))
+    pub fn recognise(keys: &[&[u8]]) -> Option<&'static Self> {
+        FORMATS.iter().copied().find(|format| format.required.iter().all(|name| keys.contains(&name.as_bytes())))
     }
 }
 

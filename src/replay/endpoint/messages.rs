@@ -58,6 +58,7 @@ struct Block {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names of the API")]
 struct Usage {
     input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,

@@ -96,7 +96,9 @@ impl Endpoint for Responses {
                 false
             }
             "response.output_text.delta" => answer.said(event.delta.as_ref().and_then(|delta| delta.as_str())),
-            kind if kind.ends_with(".delta") => event.delta.is_some_and(|delta| delta.as_str() != Some("")),
+            kind if kind.rsplit('.').next() == Some("delta") => {
+                event.delta.is_some_and(|delta| delta.as_str() != Some(""))
+            }
             _ => false,
         }
     }

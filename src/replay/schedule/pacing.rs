@@ -140,7 +140,7 @@ impl Pacing {
             return Err(ScheduleError::StartAt);
         }
         let open = self.pacing == Loop::Open;
-        let scaled = self.think_scale < 1.0 || self.think_scale > 1.0;
+        let scaled = self.think_scale.to_bits() != 1.0_f64.to_bits();
         if open && (scaled || self.max_delay.is_some()) {
             return Err(ScheduleError::Delays);
         }

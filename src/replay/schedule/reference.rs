@@ -331,6 +331,9 @@ impl Plain<'_> {
     }
 }
 
+/// A request's kind, gap, time taken, and waits: whom for, whether from dispatch, delay and relation.
+type Row = (RequestKind, u64, u32, Vec<(prop::sample::Index, bool, u64, u8)>);
+
 fn sessions() -> impl Strategy<Value = Vec<Session>> {
     let kind = prop_oneof![4 => Just(RequestKind::Turn), 1 => Just(RequestKind::Auxiliary), 1 => Just(RequestKind::CountTokens)];
     let row = (
@@ -341,7 +344,7 @@ fn sessions() -> impl Strategy<Value = Vec<Session>> {
     );
     prop::collection::vec((prop::collection::vec(row, 1..7), 0u64..40), 1..5).prop_map(|sessions| {
         let mut arrival = 0;
-        let make = |(rows, gap): (Vec<(RequestKind, u64, u32, Vec<(prop::sample::Index, bool, u64, u8)>)>, u64)| {
+        let make = |(rows, gap): (Vec<Row>, u64)| {
             let (mut requests, mut edges, mut start) = (Vec::new(), Vec::new(), 0);
             for (at, (kind, gap, took, waits)) in rows.into_iter().enumerate() {
                 start += if at == 0 { 0 } else { gap };

@@ -87,7 +87,7 @@ impl Tree {
                     Some(Some(from)) => tree.wait(from, *trigger, *delay, node),
                     // After the priming, or from the start.
                     _ if primes > 0 => {
-                        (0..primes).for_each(|prime| tree.wait(prime, Trigger::Completion, *delay, node))
+                        (0..primes).for_each(|prime| tree.wait(prime, Trigger::Completion, *delay, node));
                     }
                     _ => tree.at_least(node, start.saturating_add(*delay)),
                 }

@@ -133,8 +133,7 @@ fn takes_fields(path: &[String], members: &serde_json::Map<String, Value>) -> bo
         .is_none_or(|kind| matches!(kind.as_str(), Some("text" | "tool_use" | "tool_result" | "thinking")));
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match path[..] {
-        ["body", "$json"] | [.., "$event"] => true,
-        ["body", "$json", "messages", "*"] => true,
+        ["body", "$json"] | [.., "$event"] | ["body", "$json", "messages", "*"] => true,
         ["body", "$json", "tools", "*"] => members.contains_key("input_schema"),
         ["body", "$json", "system", "*"] | ["body", "$json", "messages", "*", "content", "*"] => known,
         _ => false,

@@ -112,6 +112,7 @@ impl<'b> Stream<'b> {
     }
 
     /// The next message; the inner `None` is the end of the stream.
+    #[expect(clippy::option_option, reason = "no message that can be read, and no further message, are two things")]
     fn message(&mut self, facts: &mut Facts) -> Option<Option<Message<'b>>> {
         let start = self.at;
         let Some(head) = self.input.get(start..).and_then(|rest| rest.first_chunk::<8>()) else {
@@ -230,7 +231,7 @@ impl<'b> Stream<'b> {
         }
         owned.sort_by_key(|range| range.start);
         let mut end = 0;
-        for range in owned.into_iter().chain([body.len()..body.len()]) {
+        for range in owned.into_iter().chain(std::iter::once(body.len()..body.len())) {
             if body.get(end..range.start).unwrap_or_default().iter().any(|byte| *byte != 0) {
                 to.view.facts.add(
                     Kind::Unowned,

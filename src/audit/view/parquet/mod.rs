@@ -184,7 +184,7 @@ impl File<'_> {
             let values = chunk.def.len().max(chunk.values.len());
             left = left.checked_sub(values)?;
             *budget = budget.checked_sub(values)?;
-            let starts = if leaf.max_rep > 0 { chunk.rep.iter().filter(|rep| **rep == 0).count() } else { values };
+            let starts = if leaf.max_rep > 0 { memchr::memchr_iter(0, &chunk.rep).count() } else { values };
             if starts != rows {
                 return None;
             }
@@ -308,7 +308,7 @@ fn scalar(leaf: &Leaf, chunk: &Chunk, at: usize, to: &mut Collector<'_, '_>) {
             to.int(leaf.node, value, high, None);
         }
         Physical::Float | Physical::Double => {
-            to.float(leaf.node, chunk.values.floats.get(at).copied().unwrap_or(0.0), None)
+            to.float(leaf.node, chunk.values.floats.get(at).copied().unwrap_or(0.0), None);
         }
         Physical::Bytes | Physical::Fixed(_) => to.text(leaf.node, chunk.values.bytes(at).unwrap_or_default(), None),
     }

@@ -14,8 +14,8 @@ pub(crate) enum Value {
     Int(i64),
     Double,
     Bytes(Range<usize>),
-    List(Vec<Value>),
-    Struct(Vec<(i64, Value)>),
+    List(Vec<Self>),
+    Struct(Vec<(i64, Self)>),
 }
 
 impl Value {
@@ -155,7 +155,7 @@ pub(crate) fn zigzag(value: u64) -> i64 {
 
 /// What members a struct may have.
 #[derive(Debug)]
-pub(crate) struct Def(pub(crate) &'static [(i64, Option<&'static Def>)]);
+pub(crate) struct Def(pub(crate) &'static [(i64, Option<&'static Self>)]);
 
 impl Def {
     /// Whether all members, and theirs, are known.

@@ -87,7 +87,7 @@ pub(crate) fn plain(kind: Physical, input: &[u8], count: usize, to: &mut Values)
             let bytes = count.div_ceil(8);
             let bits = input.get(..bytes)?;
             to.ints.extend((0..count).map(|at| bits.get(at / 8).map_or(0, |byte| i64::from(byte >> (at % 8) & 1))));
-            let padded = count % 8 != 0 && bits.last().is_some_and(|last| last >> (count % 8) != 0);
+            let padded = !count.is_multiple_of(8) && bits.last().is_some_and(|last| last >> (count % 8) != 0);
             return Some(End { at: bytes, padded });
         }
         Physical::Bytes => {
