@@ -18,7 +18,7 @@ check! {
     fn text(&self, text: &TextView<'_>, report: &mut Report) {
         let message = match text.shape {
             None => "text in a field that nothing declares",
-            Some(Shape::Word(_) | Shape::Model | Shape::Numbered(_) | Shape::Tool) => return,
+            Some(Shape::Word(_) | Shape::Listed(_) | Shape::Model | Shape::Numbered(_) | Shape::Tool) => return,
             Some(Shape::Opaque) if is_id(text.bytes) => return,
             Some(Shape::Opaque) => "text where the format has an id",
             Some(Shape::Instant) if has_date(&text.lossy()) => return,

@@ -14,7 +14,7 @@ check! {
 
     fn text(&self, text: &TextView<'_>, report: &mut Report) {
         let message = match text.shape {
-            Some(Shape::Word(_)) => "a word outside the list of its field",
+            Some(Shape::Word(_) | Shape::Listed(_)) => "a word outside the list of its field",
             Some(Shape::Model) => "a model name that is not public",
             Some(Shape::Tool) => "a tool name that is not built in",
             Some(Shape::Numbered(_)) => "not a prefix and a number",

@@ -380,8 +380,8 @@ impl<'f, 'a> Collector<'f, 'a> {
     /// The file ends: the rest goes to the checks.
     pub(crate) fn finish(mut self) -> FileView {
         self.end_session();
-        (0..self.nodes.len()).for_each(|node| self.flush(node));
         self.names();
+        (0..self.nodes.len()).for_each(|node| self.flush(node));
         if !self.raw_ids.is_empty() {
             let mut ids = std::mem::take(&mut self.raw_ids);
             ids.sort_unstable();
@@ -434,14 +434,22 @@ fn closed(shape: &Shape, bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     match shape {
         Shape::Word(words) => words.contains(&text),
+        Shape::Listed(knows) => knows(text),
         Shape::Model => Model::parse(text).is_some(),
         Shape::Numbered(prefix) => text.strip_prefix(prefix).is_some_and(|digits| {
             (1..=6).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit())
         }),
-        Shape::Opaque => is_plain_name(bytes) || (text.len() <= 9 && text.bytes().all(|digit| digit.is_ascii_digit())),
+        Shape::Opaque => is_plain_name(bytes) || is_number(text),
         Shape::Tool => is_tool(text),
         _ => false,
     }
+}
+
+/// Whether an id is digits with up to three letters between them, such as `p0a3`.
+fn is_number(text: &str) -> bool {
+    let letters = text.bytes().filter(u8::is_ascii_lowercase).count();
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    letters <= 3 && (1..=12).contains(&digits) && letters + digits == text.len()
 }
 
 /// A count as a float; exact up to 2^53, which is more than is ever counted.

@@ -5,6 +5,7 @@
 
 mod agents;
 mod dynamo;
+mod flat;
 mod rows;
 mod tracelab;
 pub mod words;
@@ -28,6 +29,8 @@ pub enum Shape {
     Bool,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// A word of a vocabulary of ours.
+    Listed(fn(&str) -> bool),
     /// A public model name.
     Model,
     /// This prefix and a few digits.
@@ -121,7 +124,7 @@ pub static FORMATS: &[&Format] = &[
     &rows::VEEKSHA,
     &rows::VEEKSHA_PREFIX,
     &rows::MOONCAKE,
-    &rows::FLAT,
+    &flat::FLAT,
     &rows::SERVEGEN,
 ];
 
