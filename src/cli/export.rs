@@ -74,7 +74,7 @@ pub(super) fn run(args: &ExportArgs, globals: Globals) -> anyhow::Result<Exit> {
         sessions: args.sessions,
         select_agentx: args.select.is_some(),
     };
-    let _guard = interrupt::removing(&args.output)?;
+    let _guard = interrupt::removing(&[&args.output])?;
     let report = match exporter.export(&mut *trace, &args.output, &options) {
         Err(error @ ForeignError::Exists) => {
             return Err(anyhow!("{}: {error}", args.output.display()))

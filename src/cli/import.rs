@@ -75,7 +75,7 @@ pub(super) fn run(args: &ImportArgs, globals: Globals) -> anyhow::Result<Exit> {
         None => foreign::recognize(sources).map_err(|error| placed(error, &inputs)).hint("`--from` names a format")?,
     };
     let skipped = given - sources.len();
-    let _guard = interrupt::removing(&args.output)?;
+    let _guard = interrupt::removing(&[&args.output])?;
     let mut sink: Option<(Frame, Box<dyn TraceSink>)> = None;
     let progress = Progress::bytes(inputs.list().iter().map(Input::bytes).sum(), globals.quiet);
     let read = importer.import(&sources, ImportOptions { block_size: args.block_size }, &mut |frame, session| {

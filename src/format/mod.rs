@@ -22,7 +22,7 @@ use std::path::Path;
 
 pub use check::Checker;
 pub use error::{Fault, FileName, FormatError};
-pub use staging::remove_staged;
+pub use staging::{publish, remove_staged};
 
 use crate::trace::vocab::Loss;
 use crate::trace::{Manifest, Session};

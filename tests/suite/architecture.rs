@@ -48,7 +48,7 @@ const PLACES: &[(&[&str], &[&str], &str)] = &[
         "take the value as an argument; cli reads the environment",
     ),
     (&["anyhow::", "anyhow!(", "use anyhow"], &["cli"], "use the thiserror enum of the layer"),
-    (&["SystemTime", "Instant"], &["cli", "proxy", "replay", "mock"], "take the time as an argument"),
+    (&["SystemTime", "Instant::now"], &["cli", "proxy", "replay", "mock"], "take the time as an argument"),
     (&["process::exit", "process::abort"], &[], "return an exit code to cli::main"),
     (&["todo!(", "unimplemented!("], &[], "finish it, or leave the command out"),
 ];

@@ -35,7 +35,13 @@ fn plant(log: &mut Log, number: &mut u64, chosen: &dyn Fn(&[String], &Value) -> 
             return;
         }
         match value {
-            Value::String(text) => *text += &planted(number),
+            Value::String(text) => {
+                // A word in a path would name another API; in a query it does not.
+                if path.last().is_some_and(|last| last == "path") && !text.contains('?') {
+                    text.push('?');
+                }
+                *text += &planted(number);
+            }
             Value::Object(members) => {
                 members.insert(planted(number), json!(planted(number)));
             }

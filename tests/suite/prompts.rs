@@ -297,23 +297,26 @@ fn real_answers_take_the_place_of_made_up_ones_and_lengths_stay() {
 
 #[test]
 fn sessions_share_the_head_and_nothing_more_and_the_seed_changes_all() {
-    let mut grower = Grower::new(64);
-    let sessions: Vec<_> = (0..300)
-        .map(|_| {
-            grower.push(None, 0, 60, 10, false);
-            grower.finish()
-        })
-        .collect();
     // Also where the head is more than a block.
     for block_size in [64, 16] {
+        let mut grower = Grower::new(block_size);
+        let sessions: Vec<_> = (0..300)
+            .map(|_| {
+                grower.push(None, 0, 60, 10, false);
+                grower.finish()
+            })
+            .collect();
         let report = verified(&mut synthesizer(template(CHANNELS), block_size, Form::Chat).unwrap(), &sessions);
         assert_eq!((report.roots, report.roots_alike, report.requests), (300, 0, 300));
         assert!(report.is_exact() && report.head_tokens > 16);
     }
+    let mut grower = Grower::new(64);
+    grower.push(None, 0, 60, 10, false);
+    let sessions = [grower.finish()];
     let prompt = |seed| {
         let setup = Setup { seed, cache_dir: Some(cache()), ..Setup::new(64) };
         let mut made = PromptSynthesizer::new(&Tokenizer::builtin().unwrap(), template(MARKED), setup).unwrap();
-        let tree = made.tree(&mut TreeBase::default(), &sessions[..1]).unwrap();
+        let tree = made.tree(&mut TreeBase::default(), &sessions).unwrap();
         made.prompt(&tree, 0).unwrap()
     };
     assert_ne!(prompt(1), prompt(2));

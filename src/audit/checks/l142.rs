@@ -7,7 +7,7 @@ use crate::audit::report::Report;
 use crate::audit::view::{FileView, Kind};
 
 check! {
-    /// A log, a core dump or a journal lies beside the trace.
+    /// A log, a core dump or a journal lies beside the trace. Such files hold text, and go out with the folder if nobody looks.
     L142 Error "debug log beside the output"; "move it away";
 
     fn file(&self, file: &FileView, report: &mut Report) {

@@ -3,9 +3,10 @@
 //! Invariant: the trace appears whole or not at all; each record read is kept or counted under one reason; nothing that came from a
 //! log is printed.
 
+mod gate;
 mod summary;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 
 use super::args::{ConvertArgs, Globals, LogFormat, TokenizerSource};
 use super::exit::{Exit, Hint};
@@ -13,12 +14,13 @@ use super::{interrupt, key, progress::Progress};
 use crate::anonymize::{self, Converter, Key, Options, Rules, Selection};
 use crate::capture::{self, Input, Inputs, Limits, LogError, OpenError, Records};
 use crate::format::parquet::Directory;
-use crate::format::{TraceFormat, TraceSink};
+use crate::format::{self, TraceFormat, TraceSink};
 use crate::tokenize::{self, TokenizerInfo, TokenizerSpec};
 use crate::trace::manifest::{FORMAT_VERSION, Named, Sha256, SkipCounts, ToolName, ToolVersion, Totals};
 use crate::trace::vocab::{Keep, Loss, SourceFormat, TemplateName, TokenizerName, Vocabulary};
 use crate::trace::{Manifest, Session};
 
+use gate::SourceCheck;
 use summary::{InputCounts, Report};
 
 pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> {
@@ -51,8 +53,9 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
             .hint("convert reads traffic of the Anthropic and OpenAI APIs that a proxy or a client recorded; the counts above say why records were left out");
     }
     let head = manifest(args, &rules, &counts, &info, &summary);
-    let (manifest, bytes) = write(args, head, &sessions)?;
-    Report { manifest: &manifest, summary: &summary, inputs: &counts, bytes_in: inputs.consumed(), bytes_out: bytes }
+    let bytes_in = inputs.consumed();
+    let (manifest, bytes_out, source_check) = write(args, head, &sessions, &inputs)?;
+    Report { manifest: &manifest, summary: &summary, inputs: &counts, bytes_in, bytes_out, source_check }
         .print(globals)?;
     Ok(Exit::Fine)
 }
@@ -203,22 +206,31 @@ pub(super) fn version() -> ToolVersion {
     }
 }
 
-fn write(args: &ConvertArgs, head: Manifest, sessions: &[Session]) -> anyhow::Result<(Manifest, u64)> {
-    let _guard = interrupt::removing(&args.output)?;
-    let mut sink: Box<dyn TraceSink> =
-        Directory.create(&args.output, head, args.force).context("cannot begin the trace")?;
+/// Writes the trace beside its target, checks it, and puts it in place.
+fn write(
+    args: &ConvertArgs,
+    head: Manifest,
+    sessions: &[Session],
+    inputs: &Inputs,
+) -> anyhow::Result<(Manifest, u64, SourceCheck)> {
+    let waiting = gate::waiting_room(&args.output)?;
+    let _guard = interrupt::removing(&[&waiting, &args.output])?;
+    let mut sink: Box<dyn TraceSink> = Directory.create(&waiting, head, false).context("cannot begin the trace")?;
     for session in sessions {
         sink.session(session).context("cannot write the trace")?;
     }
     let manifest = sink.finish().context("cannot finish the trace")?;
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(&args.output).context("cannot read the trace back")? {
-        bytes += entry.and_then(|entry| entry.metadata()).context("cannot read the trace back")?.len();
-    }
-    if bytes == 0 {
-        bail!("the trace is empty");
-    }
-    Ok((manifest, bytes))
+    let checked = gate::check(&waiting, inputs).and_then(|checked| {
+        let mut bytes = 0;
+        for entry in std::fs::read_dir(&waiting).context("cannot read the trace back")? {
+            bytes += entry.and_then(|entry| entry.metadata()).context("cannot read the trace back")?.len();
+        }
+        format::publish(&waiting, &args.output, args.force).context("cannot put the trace in place")?;
+        Ok((manifest, bytes, checked))
+    });
+    // After a success it is gone; after a failure nothing of it may stay.
+    std::fs::remove_dir_all(&waiting).ok();
+    checked
 }
 
 /// The first few errors, for a person to look at.

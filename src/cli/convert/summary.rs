@@ -8,6 +8,7 @@ use std::io::Write as _;
 
 use serde_json::{Value, json};
 
+use super::gate::SourceCheck;
 use crate::anonymize::Summary;
 use crate::capture::{LogError, SkipReason};
 use crate::cli::args::Globals;
@@ -32,6 +33,7 @@ pub(super) struct Report<'a> {
     pub(super) inputs: &'a InputCounts,
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
+    pub(super) source_check: SourceCheck,
 }
 
 impl Report<'_> {
@@ -69,6 +71,10 @@ impl Report<'_> {
             "joined": { "merged": summary.joined.merged, "added": summary.joined.added, "conflicts": summary.joined.conflicts },
             "not_recorded": { "system": summary.no_system, "tools": summary.no_tools, "answers": summary.no_answer },
             "prompt_scale": summary.residual.map(|residual| json!({ "requests": residual.requests, "stated": residual.stated, "off": residual.off })),
+            "source_check": match self.source_check {
+                SourceCheck::Passed { bytes } => json!({ "run": true, "bytes": bytes }),
+                SourceCheck::NotRun => json!({ "run": false }),
+            },
             "totals": manifest.totals,
             "bytes": { "in": self.bytes_in, "out": self.bytes_out },
         })
@@ -134,6 +140,10 @@ impl Report<'_> {
             )
             .ok();
         }
+        text.push_str(match self.source_check {
+            SourceCheck::Passed { .. } => "checked   audited; nothing of the logs is in it\n",
+            SourceCheck::NotRun => "checked   audited; source check not run: some input can't be read again\n",
+        });
         for error in &inputs.errors {
             writeln!(text, "skipped   input {}: {error}", error.position.input).ok();
         }

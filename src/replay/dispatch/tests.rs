@@ -1,4 +1,6 @@
 //! Whole replays against a fake transport, under paused time.
+//!
+//! Invariant: no real time and no socket; the same trace gives the same events.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,6 @@
 //! Events as engines send them, and the bodies that we send.
+//!
+//! Invariant: what is read is what engines were seen to send; nothing here does I/O.
 
 use super::*;
 use crate::replay::prompt::ChatMessage;

@@ -1,4 +1,6 @@
 //! The schedule beside a slow plain simulation that walks through every millisecond.
+//!
+//! Invariant: the simulation shares no code with the schedule but its types.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
