@@ -49,7 +49,8 @@ const PLACES: &[(&[&str], &[&str], &str)] = &[
     ),
     (&["anyhow::", "anyhow!(", "use anyhow"], &["cli"], "use the thiserror enum of the layer"),
     (&["SystemTime", "Instant::now"], &["cli", "proxy", "replay", "mock"], "take the time as an argument"),
-    (&["process::exit", "process::abort"], &[], "return an exit code to cli::main"),
+    // An interrupt has nobody to return to.
+    (&["process::exit", "process::abort"], &["cli"], "return an exit code to cli::main"),
     (&["todo!(", "unimplemented!("], &[], "finish it, or leave the command out"),
 ];
 

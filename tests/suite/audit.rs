@@ -93,8 +93,9 @@ fn no_report_shows_what_it_found() {
         + &render::risk(&outcome.risk)
         + &Baseline::of(&outcome.findings);
     let planted = "please tell nobody that the walrus moved to the north pier";
-    for window in planted.as_bytes().windows(8) {
-        assert!(!shown.as_bytes().windows(8).any(|part| part == window));
+    // Shorter windows, such as "that the", stand in our own words.
+    for window in planted.as_bytes().windows(12) {
+        assert!(!shown.as_bytes().windows(12).any(|part| part == window));
     }
     for word in ["walrus", "example.com", "20261129", "QQQQ", "0b5e9e0c", "5123456789012345", "1764420"] {
         assert!(!shown.contains(word), "{word}");
