@@ -1,6 +1,6 @@
 //! The one joint: from exchanges, which hold text, to sessions, which hold none.
 //!
-//! Invariant: text ends in [`extract`]; everything behind it sees counts, times, vocabulary words, nodes and keyed tags, and what
+//! Invariant: text ends in `extract`; everything behind it sees counts, times, vocabulary words, nodes and keyed tags, and what
 //! is published depends on structure alone: for equal structure, equal rows, under any key.
 //!
 //! ```text
