@@ -127,6 +127,9 @@ pub struct InspectArgs {
     /// Show one session: its agents, requests and what they waited for
     #[arg(long, value_name = "N", env = "TRACECLOAK_SESSION", hide_env = true)]
     pub session: Option<u32>,
+    /// Compare with another trace: lengths, prefix structure, edges, times; exit code 1 where they differ
+    #[arg(long, value_name = "TRACE2", env = "TRACECLOAK_COMPARE", hide_env = true)]
+    pub compare: Option<PathBuf>,
     /// Sessions that run at a time, for the cache-hit curve
     #[arg(long, value_name = "N", env = "TRACECLOAK_CONCURRENCY", hide_env = true, default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]

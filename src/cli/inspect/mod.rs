@@ -21,6 +21,9 @@ use crate::report::trace_html::{self, TracePage};
 use crate::trace::{Manifest, Session};
 
 pub(super) fn run(args: &InspectArgs, globals: Globals) -> anyhow::Result<Exit> {
+    if let Some(other) = &args.compare {
+        return super::compare::run(&args.trace, other, globals.json);
+    }
     let source = format::open(&args.trace)
         .with_context(|| format!("cannot open {}", args.trace.display()))
         .hint("a trace is a folder that `tracecloak convert` made")?;
