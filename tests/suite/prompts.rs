@@ -297,19 +297,22 @@ fn real_answers_take_the_place_of_made_up_ones_and_lengths_stay() {
 
 #[test]
 fn sessions_share_the_head_and_nothing_more_and_the_seed_changes_all() {
-    let mut grower = Grower::new(64);
-    let sessions: Vec<_> = (0..300)
-        .map(|_| {
-            grower.push(None, 0, 60, 10, false);
+    let sessions = |block_size: u32| -> Vec<Session> {
+        let mut grower = Grower::new(block_size);
+        let one = |_| {
+            grower.push(None, 0, 70, 10, false);
             grower.finish()
-        })
-        .collect();
+        };
+        (0..300).map(one).collect()
+    };
     // Also where the head is more than a block.
     for block_size in [64, 16] {
-        let report = verified(&mut synthesizer(template(CHANNELS), block_size, Form::Chat).unwrap(), &sessions);
+        let mut synthesizer = synthesizer(template(CHANNELS), block_size, Form::Chat).unwrap();
+        let report = verified(&mut synthesizer, &sessions(block_size));
         assert_eq!((report.roots, report.roots_alike, report.requests), (300, 0, 300));
         assert!(report.is_exact() && report.head_tokens > 16);
     }
+    let sessions = sessions(64);
     let prompt = |seed| {
         let setup = Setup { seed, cache_dir: Some(cache()), ..Setup::new(64) };
         let mut made = PromptSynthesizer::new(&Tokenizer::builtin().unwrap(), template(MARKED), setup).unwrap();
