@@ -8,7 +8,7 @@ a harness are the harness's own. Same bytes on every run: fixed seeds, fixed tim
     scripts/fixtures.py            write fixtures/capture
     scripts/fixtures.py --check    write to a temporary directory and compare
 """
-import base64, copy, datetime, filecmp, json, pathlib, random, sys, tempfile
+import base64, copy, datetime, filecmp, hashlib, json, pathlib, random, sqlite3, sys, tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / 'fixtures' / 'capture'
 EPOCH = int(datetime.datetime(2026, 3, 2, 9, tzinfo=datetime.timezone.utc).timestamp()) * 1000  # ms
@@ -914,27 +914,559 @@ def expected_text(expected):
     return '{\n"sessions": [\n' + ',\n'.join(sessions) + f'\n],\n"skipped": {json.dumps(expected["skipped"])},\n"count_tokens": {expected["count_tokens"]}\n}}\n'
 
 
+def stamp(case, ms, digits=3):
+    """RFC 3339, UTC."""
+    at = datetime.datetime.fromtimestamp(0, datetime.timezone.utc) + datetime.timedelta(milliseconds=case.base + ms)
+    return at.strftime('%Y-%m-%dT%H:%M:%S') + (f'.{at.microsecond:06}'[:digits + 1] if digits else '') + 'Z'
+
+
+def whole_text(e):
+    return ''.join(text for _, text in e['pieces'])
+
+
+def events(e):
+    return [json.loads(line[6:]) for line in whole_text(e).split('\n') if line.startswith('data: ')]
+
+
+def answer(e):
+    """The message that a tool puts together of a stream; of JSON, that."""
+    if not whole_text(e).startswith('event:'):
+        return json.loads(whole_text(e))
+    message = {}
+    for event in events(e):
+        if event['type'] == 'message_start':
+            message = copy.deepcopy(event['message'])
+        elif event['type'] == 'content_block_start':
+            message['content'].append({**event['content_block'], **({'input': ''} if event['content_block']['type'] == 'tool_use' else {})})
+        elif event['type'] == 'content_block_delta':
+            delta, block = event['delta'], message['content'][event['index']]
+            for field, key in (('text', 'text'), ('thinking', 'thinking'), ('partial_json', 'input')):
+                if field in delta:
+                    block[key] += delta[field]
+        elif event['type'] == 'content_block_stop':
+            block = message['content'][event['index']]
+            if block['type'] == 'tool_use':
+                block['input'] = json.loads(block['input'])
+            block.pop('signature', None)
+        elif event['type'] == 'message_delta':
+            message.update(stop_reason=event['delta']['stop_reason'])
+            message['usage'].update(event['usage'])
+    return message
+
+
+# ---- claude-tap: the time of a record is its end; keys shortened; records in order of completion
+def tap_record(case, n, e):
+    headers = {k: '***' if k.lower() in ('x-api-key', 'authorization') else v for k, v in e['headers']}
+    return {'timestamp': stamp(case, e['end'], 6).replace('Z', '+00:00'), 'request_id': f'req_{n:012x}', 'turn': n, 'duration_ms': e['end'] - e['start'],
+            'request': {'method': e['method'], 'path': e['path'], 'headers': headers, 'body': json.loads(e['body'])},
+            'response': {'status': e['status'], 'headers': dict(e['response_headers']), 'body': answer(e)}, 'upstream_base_url': 'https://api.example.invalid',
+            'capture': {'client': 'claude', 'proxy_mode': 'reverse'}}
+
+
+def tap_jsonl(case, exchanges):
+    for n, e in enumerate(exchanges, 1):
+        yield dump(tap_record(case, n, e)) + '\n'
+
+
+def tap_old(case, exchanges):
+    """0.1.30: events without times beside what was put together of them."""
+    for n, e in enumerate(exchanges, 1):
+        record = tap_record(case, n, e)
+        record['response']['sse_events'] = [{'event': event['type'], 'data': event} for event in events(e)]
+        del record['capture'], record['upstream_base_url']
+        yield dump(record) + '\n'
+
+
+def tap_compacted(record, blobs):
+    """Large values once, by hash."""
+    def swap(value):
+        text = json.dumps(value, ensure_ascii=False)
+        if len(text) < 900:
+            return value
+        key = 'sha256:' + hashlib.sha256(text.encode()).hexdigest()
+        blobs[key] = value
+        return {'__claude_tap_blob_ref__': {'version': 1, 'kind': 'json', 'hash': key, 'bytes': len(text.encode())}}
+    record = copy.deepcopy(record)
+    body = record['request']['body']
+    body['tools'] = swap(body['tools'])
+    for key in ('system', 'messages'):
+        body[key] = [swap(part) for part in body[key]]
+    return {'__claude_tap_compact_record__': {'version': 1, 'encoding': 'json-blob-ref', 'refs': []}, 'record': record}
+
+
+def tap_compact(case, exchanges):
+    blobs = {}
+    records = [tap_compacted(tap_record(case, n, e), blobs) for n, e in enumerate(exchanges, 1)]
+    yield json.dumps({'__claude_tap_compact_trace__': {'version': 1}, 'records': records,
+                      'blobs': {k: {'kind': 'json', 'bytes': 1, 'payload': v} for k, v in blobs.items()}}, ensure_ascii=False)
+
+
+def tap_lossy(case, exchanges):
+    records = []
+    for n, e in enumerate(exchanges, 1):
+        r = tap_record(case, n, e)
+        body, message = r['request']['body'], r['response']['body']
+        records.append({'turn': n, 'timestamp': r['timestamp'], 'duration_ms': r['duration_ms'], 'model': body['model'], 'messages': body['messages'],
+                        'response': {k: message[k] for k in ('content', 'usage', 'stop_reason')}, 'system': body['system'], 'tools': body['tools']})
+    yield json.dumps(records, ensure_ascii=False, indent=1) + '\n'
+
+
+def database(script, rows):
+    """Bytes of an SQLite database; the version of the library, which is part of them, is made the same everywhere."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / 'x'
+        connection = sqlite3.connect(path)
+        connection.execute('pragma page_size = 4096')
+        connection.executescript(script)
+        for query, values in rows:
+            connection.execute(query, values)
+        connection.commit()
+        connection.close()
+        data = bytearray(path.read_bytes())
+    data[96:100] = (3_045_000).to_bytes(4, 'big')
+    return bytes(data)
+
+
+def tap_store(case, exchanges):
+    rows, blobs = [], {}
+    for n, e in enumerate(exchanges, 1):
+        record = tap_record(case, n, e)
+        rows.append(('insert into records values (?,?,?,?,?)', ('one', n, n, record['timestamp'], dump(tap_compacted(record, blobs)))))
+    rows += [('insert into record_blobs values (?,?,?,?)', ('one', k, 'json', json.dumps(v, ensure_ascii=False))) for k, v in blobs.items()]
+    yield database('create table sessions (id text primary key); create table records (session_id text not null, record_index integer not null, turn integer, timestamp text, '
+                   'payload_json text not null, primary key (session_id, record_index)); create table record_blobs (session_id text, hash text, kind text, payload_json text, '
+                   'primary key (session_id, hash));', rows)
+
+
+# ---- mitmproxy flows
+def tnet(value):
+    if value is None:
+        return b'0:~'
+    if isinstance(value, bool):
+        body, kind = (b'true' if value else b'false'), b'!'
+    elif isinstance(value, int):
+        body, kind = str(value).encode(), b'#'
+    elif isinstance(value, float):
+        body, kind = repr(value).encode(), b'^'
+    elif isinstance(value, bytes):
+        body, kind = value, b','
+    elif isinstance(value, str):
+        body, kind = value.encode(), b';'
+    elif isinstance(value, dict):
+        body, kind = b''.join(tnet(k) + tnet(v) for k, v in value.items()), b'}'
+    else:
+        body, kind = b''.join(tnet(v) for v in value), b']'
+    return str(len(body)).encode() + b':' + body + kind
+
+
+def flow(case, exchanges):
+    seconds = lambda ms: (case.base + ms) / 1000
+    pairs = lambda headers: [[k.encode(), v.encode()] for k, v in headers]
+    for e in sorted(exchanges, key=lambda e: e['start']):
+        yield tnet({'websocket': None, 'response': {
+            'reason': b'OK', 'status_code': e['status'], 'timestamp_end': None if e['cut'] else seconds(e['end']), 'timestamp_start': seconds(e['start'] + e['first']), 'trailers': None,
+            'content': whole_text(e).encode(), 'headers': pairs(e['response_headers']), 'http_version': b'HTTP/1.1'},
+            'request': {'path': e['path'].encode(), 'authority': b'', 'scheme': b'https', 'method': e['method'].encode(), 'port': 443, 'host': 'api.example.invalid',
+                        'timestamp_end': seconds(e['start'] + 1), 'timestamp_start': seconds(e['start']), 'trailers': None, 'content': e['body'].encode(),
+                        'headers': pairs(e['headers']), 'http_version': b'HTTP/1.1'},
+            'error': None, 'id': 'flow', 'type': 'http', 'version': 21})
+
+
+# ---- claude-code-proxy: each turn twice, whole seconds, bodies written anew
+def twice(exchanges):
+    """The stream, which the client could not use, with calls of its own; then the same without streaming, whose calls count."""
+    for e in exchanges:
+        body = {k: v for k, v in json.loads(e['body']).items() if k not in ('metadata', 'thinking', 'context_management', 'output_config')}
+        message, first = answer(e), copy.deepcopy(e)
+        for n, block in enumerate(message['content']):
+            if block['type'] == 'tool_use':
+                unused = block['id'][:-2] + f'{n}U'
+                first['pieces'] = [[at, text.replace(block['id'], unused)] for at, text in first['pieces']]
+        first['pieces'] = [[at, text.replace(message['id'], message['id'][:-1] + 'U')] for at, text in first['pieces']]
+        yield first, {**body, 'stream': True}, None
+        yield e, {**body, 'stream': False}, message
+
+
+def proxied(case, exchanges):
+    for n, (e, body, message) in enumerate(twice(exchanges)):
+        headers = {}
+        for k, v in e['headers']:
+            headers.setdefault('-'.join(w.capitalize() for w in k.split('-')), []).append('sha256:0f' if k.lower() in ('x-api-key', 'authorization') else v)
+        response = {'statusCode': e['status'], 'headers': {'Content-Type': [e['response_headers'][0][1]]}, 'responseTime': e['end'] - e['start'], 'completedAt': stamp(case, e['end'], 0)}
+        if message is None:
+            response.update(isStreaming=True, streamingChunks=['data: ' + dump(event) for event in events(e)], body={'content': [], 'stop_reason': ''})
+        else:
+            response.update(isStreaming=False, body=message)
+        yield {'requestId': f'{n:016x}', 'timestamp': stamp(case, e['start'], 0), 'method': 'POST', 'endpoint': '/v1/messages', 'headers': headers, 'body': body, 'response': response}
+
+
+def proxy_json(case, exchanges):
+    yield dump({'requests': list(proxied(case, exchanges)), 'total': 2 * len(exchanges)})
+
+
+def proxy_store(case, exchanges):
+    rows = [('insert into requests values (?,?,?,?,?,?,?)', [r['requestId'], r['timestamp'], r['method'], r['endpoint'], dump(r['headers']), dump(r['body']), dump(r['response'])])
+            for r in proxied(case, exchanges)]
+    yield database('create table requests (id text primary key, timestamp datetime, method text, endpoint text, headers text, body text, response text);', rows)
+
+
+def doubled(expected):
+    """What is found where each turn was sent twice, at whole seconds."""
+    out = copy.deepcopy(untimed(expected))
+    s = out['sessions'][0]
+    requests, tools = [], []
+    for r in s['requests']:
+        start = r['start_ms'] // 1000 * 1000
+        for attempt in (0, 1):
+            last = r['extends_request']
+            requests.append({**r, 'start_ms': start, 'attempt': attempt, 'streaming': attempt == 0, 'extends_request': (None if last is None else 2 * last + 1) if attempt == 0 else len(requests) - 1})
+    for t in s['tools']:
+        for attempt in (0, 1):
+            real = {**t, 'request': 2 * t['request'] + 1, 'consumer_request': 2 * t['consumer_request'] if t['consumer_request'] is not None else None}
+            tools.append(real if attempt else {**real, 'request': 2 * t['request'], 'is_error': None, 'consumer_request': None})
+    edges = [{**e, 'from': 2 * e['from'] + 1, 'to': 2 * e['to']} for e in s['edges']]
+    edges += [{'from': n, 'to': n + 1, 'relation': 'sequence', 'trigger': 'completion', 'delay_ms': 0, 'delay_kind': 'retry', 'evidence': 'prefix'} for n in range(0, len(requests), 2)]
+    s.update(requests=requests, edges=sorted(edges, key=lambda e: (e['to'], e['from'])), tools=sorted(tools, key=lambda t: (t['request'], t['index'])))
+    return delayed(out)
+
+
+# ---- LiteLLM: answers in the form of OpenAI, no system prompt
+def litellm(case, exchanges):
+    seconds = lambda ms: (case.base + ms) / 1000
+    for e in exchanges:
+        body, message = json.loads(e['body']), answer(e)
+        calls = [{'id': b['id'], 'type': 'function', 'function': {'name': b['name'], 'arguments': dump(b['input'])}} for b in message['content'] if b['type'] == 'tool_use']
+        text = ''.join(b['text'] for b in message['content'] if b['type'] == 'text')
+        usage = message['usage']
+        prompt = usage['input_tokens'] + usage['cache_read_input_tokens'] + usage['cache_creation_input_tokens']
+        yield dump([{'id': message['id'], 'trace_id': dict(e['headers'])['X-Claude-Code-Session-Id'], 'call_type': 'anthropic_messages', 'status': 'success', 'stream': True,
+                     'startTime': seconds(e['start']), 'endTime': seconds(e['end']), 'completionStartTime': seconds(e['start'] + e['first']), 'model': body['model'],
+                     'messages': body['messages'], 'model_parameters': {'tools': body['tools'], 'max_tokens': body['max_tokens'], 'stream': True},
+                     'metadata': {'requester_custom_headers': {k.lower(): v for k, v in e['headers'] if k.lower().startswith('x-') and 'key' not in k.lower()}},
+                     'end_user': body['metadata']['user_id'], 'error_information': {'error_code': ''},
+                     'response': {'id': message['id'], 'object': 'chat.completion', 'model': body['model'],
+                                  'choices': [{'index': 0, 'finish_reason': 'tool_calls' if calls else 'stop', 'message': {'role': 'assistant', 'content': text or None, **({'tool_calls': calls} if calls else {})}}],
+                                  'usage': {'prompt_tokens': prompt, 'completion_tokens': usage['output_tokens'], 'total_tokens': prompt + usage['output_tokens'],
+                                            'cache_read_input_tokens': usage['cache_read_input_tokens'], 'cache_creation_input_tokens': usage['cache_creation_input_tokens']}}}]) + '\n'
+
+
+def unthought(expected):
+    out = untimed(expected)
+    for r in out['sessions'][0]['requests']:
+        r['output_parts'] = [p for p in r['output_parts'] if p != 'thinking']
+    return out
+
+
+# ---- claude-code-router: rows by request id, no answers
+def router(case, exchanges):
+    row = lambda at, n, **more: dump({'level': 30, 'time': case.base + at, 'pid': 7, 'hostname': 'depot', 'reqId': f'req-{n:x}', **more}) + '\n'
+    rows = []
+    for n, e in enumerate(exchanges, 1):
+        rows += [(e['start'], row(e['start'], n, req={'method': 'POST', 'url': e['path'], 'host': '127.0.0.1:3456'}, msg='incoming request')),
+                 (e['start'], row(e['start'], n, type='request body', data=json.loads(e['body']))),
+                 (e['start'] + 1, row(e['start'] + 1, n, type='final request', headers=dict(e['headers']), requestUrl='https://api.example.invalid/v1/messages', request={'method': 'POST', 'body': e['body']})),
+                 (e['end'], row(e['end'], n, res={'statusCode': e['status']}, responseTime=float(e['end'] - e['start']), msg='request completed'))]
+    yield dump({'level': 30, 'time': case.base, 'pid': 7, 'hostname': 'depot', 'msg': 'Server listening'}) + '\n'
+    yield from (text for _, text in sorted(rows, key=lambda row: row[0]))
+
+
+def unanswered(expected):
+    """What is found where no answer was kept: what the next request tells of it."""
+    out = untimed(expected)
+    for r in out['sessions'][0]['requests']:
+        r['stop'] = None
+    r['output_parts'] = []
+    return out
+
+
+# ---- Envoy tap and nginx
+def envoy(case, exchanges):
+    pairs = lambda headers: [{'key': k.lower(), 'value': v} for k, v in headers]
+    data = lambda text: {'as_bytes': base64.b64encode(text.encode()).decode(), 'truncated': False}
+    for e in exchanges:
+        yield dump({'http_buffered_trace': {
+            'request': {'headers': pairs([[':authority', 'api.example.invalid'], [':path', e['path']], [':method', e['method']]] + e['headers']), 'body': data(e['body']), 'trailers': [],
+                        'headers_received_time': stamp(case, e['start'])},
+            'response': {'headers': pairs([[':status', str(e['status'])]] + e['response_headers']), 'body': data(whole_text(e)), 'trailers': [],
+                         'headers_received_time': stamp(case, e['start'] + e['first'])}}}) + '\n'
+
+
+def endless(expected):
+    """What is found where the end of an answer was not kept."""
+    out = untimed(expected)
+    for r in out['sessions'][0]['requests']:
+        r['duration_ms'] = None
+    return delayed(out)
+
+
+def nginx(case, exchanges):
+    for e in exchanges:
+        yield dump({'msec': f'{(case.base + e["end"]) / 1000:.3f}', 'request_time': f'{(e["end"] - e["start"]) / 1000:.3f}', 'request_method': e['method'], 'request_uri': e['path'],
+                    'status': str(e['status']), 'request_body': e['body'], **{'http_' + k.lower().replace('-', '_'): v for k, v in e['headers']}}) + '\n'
+
+
+# ---- Claude Code transcripts
+def canonical(message):
+    return hashlib.sha256(json.dumps(message, sort_keys=True, ensure_ascii=False, separators=(',', ':')).encode()).hexdigest()
+
+
+def transcript(case, exact):
+    """{name: text}: a session's file, and those of its agents with their facts. `exact`: with the rows that keep requests."""
+    session, w = case.sessions[0], Writer(case.name + ' transcript')
+    files = {}
+    for agent in session.agents:
+        rows, seen, parent, blobs, last, shapes = [], 0, None, set(), None, set()
+        common = {'sessionId': session.uuid, 'version': session.version, **({'agentId': agent.id} if agent.id else {})}
+
+        def add(kind, ms, **more):
+            nonlocal parent
+            row = {'parentUuid': parent, 'isSidechain': agent.parent is not None, 'type': kind, 'uuid': w.uuid(), 'timestamp': stamp(case, ms), 'cwd': HOME, **common, **more}
+            rows.append(row)
+            parent = row['uuid']
+
+        for r in sorted(agent.requests, key=lambda r: r.start):
+            if r.kind != 'turn' or r.status != 'ok':
+                continue
+            messages = strip(r.body['messages'])
+            listed = [{**m, 'content': blocks_of(m)} for m in messages]
+            for m in listed[seen:]:
+                if m['role'] == 'user':
+                    for block in m['content'] if any(b['type'] == 'tool_result' for b in m['content']) else [None]:
+                        add('user', r.start, message={'role': 'user', 'content': m['content'] if block is None else [block]})
+            if exact:
+                shape = {'system': strip(r.body['system'][1:]), 'tools': r.body['tools']}
+                name, ref = canonical(shape), w.uuid()
+                if name not in shapes:
+                    shapes.add(name)
+                    rows.append({'type': 'api-request-shape', **common, 'shapeHash': name, 'timestamp': stamp(case, r.start), 'shape': shape})
+                keep = seen and seen - 1
+                for m in listed[keep:]:
+                    if m['role'] != 'assistant' and canonical(m) not in blobs:
+                        blobs.add(canonical(m))
+                        rows.append({'type': 'api-request-blob', **common, 'hash': canonical(m), 'message': m})
+                rows.append({'type': 'api-request', **common, 'id': ref, 'timestamp': stamp(case, r.start), 'querySource': 'sdk', 'shapeHash': name,
+                             'params': {'model': r.model, 'betas': [], 'max_tokens': r.body['max_tokens']}, **({'base': last} if last else {}), 'keep': keep,
+                             'tail': [canonical(m) for m in listed[keep:]], 'cacheControl': []})
+                last = ref
+            seen = len(messages) + 1
+            message = answer(dict(pieces=r.pieces))
+            ends = [r.stops.get(n, r.end) for n in range(len(r.answer))]
+            for n, block in enumerate(r.answer):
+                made = {k: v for k, v in message.items() if k != 'content'}
+                add('assistant', r.end if n == len(r.answer) - 1 else ends[n], message={**made, 'content': [strip(block) if block['type'] != 'tool_use' else {**block, 'caller': {'type': 'direct'}}]},
+                    requestId=f'req_{w.hex(20)}', **({'requestRef': ref} if exact else {}))
+        name = f'{session.uuid}.jsonl' if agent.parent is None else f'{session.uuid}/subagents/agent-{agent.id}.jsonl'
+        files[name] = ''.join(dump(row) + '\n' for row in rows)
+        if agent.parent:
+            call = next(c for r in session.requests for c in r.calls if c.child is agent)
+            facts = {'agentType': agent.type, 'description': 'helper', 'toolUseId': call.id, 'spawnDepth': agent.depth, **({'parentAgentId': agent.parent.id} if agent.parent.id else {})}
+            files[name.replace('.jsonl', '.meta.json')] = dump(facts)
+    return files
+
+
+def stated(expected):
+    """A transcript says which call started an agent, where no result does."""
+    out = untimed(expected)
+    for e in out['sessions'][0]['edges']:
+        if e['relation'] == 'spawn' and e['evidence'] == 'prompt':
+            e['evidence'] = 'stated'
+    return out
+
+
+def rows_only(expected):
+    """Without the requests that the client kept, the harness's own system messages are lost."""
+    out = untimed(expected)
+    s = out['sessions'][0]
+    for r, m in zip(s['requests'], expected['messages']):
+        r['messages'] = m
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ other APIs and harnesses
+def codex(case):
+    """Responses API: encrypted reasoning, parallel calls, a request that goes on from an earlier response, an agent with a thread of its own."""
+    w = case.w
+    one, two = w.uuid(), w.uuid()
+    tools = [{'type': 'function', 'name': 'shell', 'description': w.text(12), 'parameters': {'type': 'object', 'properties': {'command': {'type': 'array'}}}},
+             {'type': 'function', 'name': 'spawn_agent', 'description': w.text(12), 'parameters': {'type': 'object', 'properties': {'message': {'type': 'string'}}}}]
+    user = lambda text: {'type': 'message', 'role': 'user', 'content': [{'type': 'input_text', 'text': text}]}
+    call = lambda name, **given: {'type': 'function_call', 'id': w.id('fc_'), 'call_id': w.id('call_'), 'name': name, 'arguments': dump(given)}
+    said = lambda text: {'type': 'message', 'role': 'assistant', 'content': [{'type': 'output_text', 'text': text}]}
+    result = lambda c, text: {'type': 'function_call_output', 'call_id': c['call_id'], 'output': text}
+    thought = lambda: {'type': 'reasoning', 'summary': [{'type': 'summary_text', 'text': w.text(8)}], 'encrypted_content': base64.b64encode(w.text(9).encode()).decode()}
+    instructions, task = w.text(120), 'Count the pallets of the east dock. ' + w.text(20)
+    out = []
+
+    def send(start, ms, thread, items, output, response, previous=None, parent=None):
+        body = {'model': 'gpt-5-codex', 'instructions': instructions, 'input': items, 'tools': tools, 'stream': True, 'store': previous is not None}
+        if previous:
+            body['previous_response_id'] = previous
+        usage = {'input_tokens': 100, 'output_tokens': 20, 'input_tokens_details': {'cached_tokens': 60}, 'output_tokens_details': {'reasoning_tokens': 5}}
+        whole = {'id': response, 'object': 'response', 'status': 'completed', 'output': output, 'usage': usage}
+        parts = [{'type': 'response.created', 'response': {'id': response}}]
+        parts += [{'type': 'response.output_item.done', 'output_index': n, 'item': item} for n, item in enumerate(output)] + [{'type': 'response.completed', 'response': whole}]
+        pieces = [[40 + (ms - 40) * n // (len(parts) - 1), f"event: {p['type']}\ndata: {dump(p)}\n\n"] for n, p in enumerate(parts)]
+        headers = [['user-agent', 'codex_cli_rs/0.99.0'], ['authorization', 'Bearer fake-token-' + w.hex(20)], ['session-id', thread]]
+        out.append(dict(start=start, method='POST', path='/v1/responses', headers=headers + ([['x-codex-parent-thread-id', parent]] if parent else []), body=dump(body), status=200, first=30,
+                        end=start + ms, response_headers=[['content-type', 'text/event-stream'], ['x-request-id', w.uuid()]], pieces=pieces, cut=None))
+        return pieces[1][0]
+
+    first = [user('Look at the docks. ' + w.text(30))]
+    a, b = call('shell', command=['ls', 'docks']), call('spawn_agent', message=task)
+    made = [thought(), a, b]
+    firsts = [send(0, 900, one, first, made, 'resp_1')]
+    child = [user(task)]
+    c = call('shell', command=['wc', '-l', 'east.csv'])
+    firsts.append(send(930, 700, two, child, [thought(), c], 'resp_2', parent=one))
+    firsts.append(send(1700, 500, two, child + [thought(), c][:0] + [*json.loads(out[1]['pieces'][-1][1].split('data: ')[1])['response']['output'], result(c, '41 east.csv')], [said(w.text(9))], 'resp_3', parent=one))
+    more = [result(a, w.text(14)), result(b, w.text(10))]
+    firsts.append(send(2260, 600, one, first + made + more, [said(w.text(12))], 'resp_4'))
+    firsts.append(send(9000, 500, one, [user('And the west dock? ' + w.text(9))], [said(w.text(11))], 'resp_5', previous='resp_4'))
+    row = lambda agent, turn, at, ms, messages, parts, made, stop, extends, ttft: {
+        'agent': agent, 'turn': turn, 'kind': 'turn', 'model': 'gpt-5-codex', 'status': 'ok', 'stop': stop, 'attempt': 0, 'streaming': True, 'start_ms': at, 'duration_ms': ms, 'ttft_ms': ttft,
+        'messages': messages, 'input_parts': parts, 'output_parts': made, 'extends_request': extends}
+    know = ['text', 'thinking', 'tool_use', 'tool_result']
+    requests = [row(0, 0, 0, 900, 1, ['text'], ['thinking', 'tool_use'], 'tool_use', None, firsts[0]), row(1, 0, 930, 700, 1, ['text'], ['thinking', 'tool_use'], 'tool_use', None, firsts[1]),
+                row(1, 1, 1700, 500, 3, know, ['text'], 'end_turn', 1, firsts[2]), row(0, 1, 2260, 600, 3, know, ['text'], 'end_turn', 0, firsts[3]),
+                row(0, 2, 9000, 500, 5, know, ['text'], 'end_turn', 3, firsts[4])]
+    edge = lambda source, target, relation, delay, kind, evidence: {'from': source, 'to': target, 'relation': relation, 'trigger': 'completion', 'delay_ms': delay, 'delay_kind': kind, 'evidence': evidence}
+    edges = [edge(0, 1, 'spawn', 30, 'agent', 'prompt'), edge(1, 2, 'sequence', 70, 'tool', 'prefix'), edge(0, 3, 'sequence', 0, 'agent', 'prefix'), edge(2, 3, 'join', 60, 'agent', 'tool_result'),
+             edge(3, 4, 'sequence', 6140, 'user', 'prefix')]
+    tool = lambda request, index, kind, consumer, child=None: {'request': request, 'index': index, 'class': kind, 'is_error': False, 'consumer_request': consumer, 'child_agent': child}
+    agents = [{'kind': 'main', 'type': 'main', 'parent_agent': None, 'depth': 0, 'status': None, 'spawn_request': None, 'join_request': None},
+              {'kind': 'subagent', 'type': 'custom', 'parent_agent': 0, 'depth': 1, 'status': 'completed', 'spawn_request': 0, 'join_request': 3}]
+    session = {'harness': 'codex', 'agents': agents, 'requests': requests, 'edges': edges, 'tools': [tool(0, 0, 'shell', 3), tool(0, 1, 'agent', 3, 1), tool(1, 0, 'shell', 2)]}
+    return out, {'sessions': [session], 'skipped': {}, 'count_tokens': 0}
+
+
+def opencode(case):
+    """Chat completions: streaming, parallel calls, a child session that names its parent."""
+    w = case.w
+    one, two = w.id('ses_'), w.id('ses_')
+    tools = [{'type': 'function', 'function': {'name': name, 'description': w.text(12), 'parameters': {'type': 'object', 'properties': {}}}} for name in ('bash', 'read', 'task')]
+    system = {'role': 'system', 'content': w.text(90)}
+    call = lambda name, **given: {'id': w.id('call_'), 'type': 'function', 'function': {'name': name, 'arguments': dump(given)}}
+    asks = lambda text, *calls: {'role': 'assistant', 'content': text, **({'tool_calls': list(calls)} if calls else {})}
+    result = lambda c, text: {'role': 'tool', 'tool_call_id': c['id'], 'content': text}
+    task = 'Read the crane manual. ' + w.text(15)
+    out = []
+
+    def send(start, ms, session, messages, answer, parent=None):
+        body = {'model': 'depot/coder-7b', 'messages': [system] + messages, 'tools': tools, 'max_tokens': 8000, 'stream': True, 'stream_options': {'include_usage': True}}
+        calls = answer.get('tool_calls', [])
+        key = w.id('chatcmpl-')
+        chunk = lambda delta, **more: {'id': key, 'object': 'chat.completion.chunk', 'choices': [{'index': 0, 'delta': delta, 'finish_reason': None, **more}]}
+        parts = [chunk({'role': 'assistant', 'content': ''})] + ([chunk({'content': answer['content']})] if answer['content'] else [])
+        for n, c in enumerate(calls):
+            text = c['function']['arguments']
+            parts += [chunk({'tool_calls': [{'index': n, 'id': c['id'], 'type': 'function', 'function': {'name': c['function']['name'], 'arguments': text[:5]}}]}),
+                      chunk({'tool_calls': [{'index': n, 'function': {'arguments': text[5:]}}]})]
+        parts += [chunk({}, finish_reason='tool_calls' if calls else 'stop'),
+                  {'id': key, 'object': 'chat.completion.chunk', 'choices': [], 'usage': {'prompt_tokens': 90, 'completion_tokens': 20, 'prompt_tokens_details': {'cached_tokens': 64}}}]
+        texts = ['data: ' + dump(p) + '\n\n' for p in parts] + ['data: [DONE]\n\n']
+        pieces = [[30 + (ms - 30) * n // (len(texts) - 1), text] for n, text in enumerate(texts)]
+        headers = [['User-Agent', 'opencode/1.2.3'], ['Authorization', 'Bearer fake-token-' + w.hex(20)], ['x-session-id', session]]
+        out.append(dict(start=start, method='POST', path='/v1/chat/completions', headers=headers + ([['x-parent-session-id', parent]] if parent else []), body=dump(body), status=200, first=20,
+                        end=start + ms, response_headers=[['content-type', 'text/event-stream']], pieces=pieces, cut=None))
+        return pieces[1][0]
+
+    first = [{'role': 'user', 'content': 'How high is the crane? ' + w.text(20)}]
+    a, b = call('bash', command='ls'), call('task', description='crane', prompt=task, subagent_type='general')
+    turn = asks(w.text(7), a, b)
+    firsts = [send(0, 800, one, first, turn)]
+    child, c = [{'role': 'user', 'content': task}], call('read', path='crane.txt')
+    turn_child = asks(None, c)
+    firsts.append(send(850, 600, two, child, turn_child, parent=one))
+    firsts.append(send(1500, 500, two, child + [turn_child, result(c, w.text(20))], asks(w.text(9)), parent=one))
+    firsts.append(send(2040, 700, one, first + [turn, result(a, 'crane.txt'), result(b, w.text(9))], asks(w.text(12))))
+    row = lambda agent, turn, at, ms, messages, parts, made, stop, extends, ttft: {
+        'agent': agent, 'turn': turn, 'kind': 'turn', 'model': 'other-1', 'status': 'ok', 'stop': stop, 'attempt': 0, 'streaming': True, 'start_ms': at, 'duration_ms': ms, 'ttft_ms': ttft,
+        'messages': messages, 'input_parts': parts, 'output_parts': made, 'extends_request': extends}
+    know = ['text', 'tool_use', 'tool_result']
+    requests = [row(0, 0, 0, 800, 1, ['text'], ['text', 'tool_use'], 'tool_use', None, firsts[0]), row(1, 0, 850, 600, 1, ['text'], ['tool_use'], 'tool_use', None, firsts[1]),
+                row(1, 1, 1500, 500, 3, know[1:] if False else know, ['text'], 'end_turn', 1, firsts[2]), row(0, 1, 2040, 700, 3, know, ['text'], 'end_turn', 0, firsts[3])]
+    edge = lambda source, target, relation, delay, kind, evidence: {'from': source, 'to': target, 'relation': relation, 'trigger': 'completion', 'delay_ms': delay, 'delay_kind': kind, 'evidence': evidence}
+    edges = [edge(0, 1, 'spawn', 50, 'agent', 'prompt'), edge(1, 2, 'sequence', 50, 'tool', 'prefix'), edge(0, 3, 'sequence', 0, 'agent', 'prefix'), edge(2, 3, 'join', 40, 'agent', 'tool_result')]
+    tool = lambda request, index, kind, consumer, child=None: {'request': request, 'index': index, 'class': kind, 'is_error': False, 'consumer_request': consumer, 'child_agent': child}
+    agents = [{'kind': 'main', 'type': 'main', 'parent_agent': None, 'depth': 0, 'status': None, 'spawn_request': None, 'join_request': None},
+              {'kind': 'subagent', 'type': 'custom', 'parent_agent': 0, 'depth': 1, 'status': 'completed', 'spawn_request': 0, 'join_request': 3}]
+    session = {'harness': 'opencode', 'agents': agents, 'requests': requests, 'edges': edges, 'tools': [tool(0, 0, 'shell', 3), tool(0, 1, 'agent', 3, 1), tool(1, 0, 'read', 2)]}
+    return out, {'sessions': [session], 'skipped': {}, 'count_tokens': 0}
+
+
+# ------------------------------------------------------------------------------------------------ what recorders lose
 def untimed(expected):
     """What is found where the recorder did not keep the times inside a stream."""
     out = copy.deepcopy(expected)
+    out.pop('messages', None)
     for r in out['sessions'][0]['requests']:
         r['ttft_ms'] = None
     return out
 
 
+def delayed(expected):
+    """The same with the delays that its times give."""
+    s = expected['sessions'][0]
+    start = lambda n: s['requests'][n]['start_ms']
+    end = lambda n: start(n) + (s['requests'][n]['duration_ms'] or 0)
+    for target in range(len(s['requests'])):
+        edges = [e for e in s['edges'] if e['to'] == target]
+        moment = lambda e: start(e['from']) if e['trigger'] == 'dispatch' else end(e['from'])
+        last = next((e for e in edges if e['relation'] == 'sequence' and e['delay_kind'] == 'user'), max(edges, key=moment, default=None))
+        for e in edges:
+            e['delay_ms'] = max(0, start(target) - moment(e)) if e is last else 0
+    return expected
+
+
+def unmarked(expected):
+    """What is found without headers, in one session of one thread."""
+    out = untimed(expected)
+    out['sessions'][0]['harness'] = 'other'
+    for r in out['sessions'][0]['requests']:
+        r['streaming'] = False
+    return out
+
+
 def write(root):
+    def put(folder, name, parts, truth=None):
+        place = root / folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(b''.join(part if isinstance(part, bytes) else part.encode() for part in parts))
+        if truth:
+            (root / folder / (name.split('.')[0] + '.expected.json')).write_bytes(expected_text(truth).encode())
+
     for day, plan in enumerate(CASES):
         case = Case(plan.__name__, day)
         plan(case)
         exchanges, expected = case.exchanges(), case.expected()
-        files = [('native', 'jsonl', native, expected)]
-        files += [('claude-trace', 'jsonl', claude_trace, untimed(expected))] if plan is linear else []
-        files += [('har', 'har', har, untimed(expected))] if plan is fanout else []
-        for folder, ending, form, truth in files:
-            place = root / folder
-            place.mkdir(parents=True, exist_ok=True)
-            (place / f'{case.name}.{ending}').write_bytes(''.join(form(case, exchanges)).encode())
-            (place / f'{case.name}.expected.json').write_bytes(expected_text(truth).encode())
+        expected['messages'] = [sum(m['role'] != 'system' for m in r.body['messages']) for r in sorted((r for s in case.sessions for r in s.requests), key=lambda r: r.start)]
+        put('native', f'{case.name}.jsonl', native(case, exchanges), expected)
+        if plan is linear:
+            put('claude-trace', 'linear.jsonl', claude_trace(case, exchanges), untimed(expected))
+            put('claude-tap', 'old.jsonl', tap_old(case, exchanges), untimed(expected))
+            put('claude-tap', 'lossy.json', tap_lossy(case, exchanges), unmarked(expected))
+            put('claude-code-proxy', 'api.json', proxy_json(case, exchanges), doubled(expected))
+            put('claude-code-proxy', 'store.sqlite3', proxy_store(case, exchanges), doubled(expected))
+            put('litellm', 'linear.jsonl', litellm(case, exchanges), unthought(expected))
+            put('claude-code-router', 'linear.log', router(case, exchanges), unanswered(expected))
+            put('envoy-tap', 'linear.json', envoy(case, exchanges), endless(expected))
+            put('nginx', 'linear.log', nginx(case, exchanges), unanswered(expected))
+            for name, text in transcript(case, exact=False).items():
+                put('claude-code-transcript', 'rows/' + name, [text])
+            put('claude-code-transcript', 'rows.expected.json', [expected_text(rows_only(expected))])
+        if plan is fanout:
+            put('har', 'fanout.har', har(case, exchanges), untimed(expected))
+            put('mitmproxy', 'fanout.flow', flow(case, exchanges), untimed(expected))
+            put('claude-tap', 'export.jsonl', tap_jsonl(case, exchanges), untimed(expected))
+            put('claude-tap', 'compact.json', tap_compact(case, exchanges), untimed(expected))
+            put('claude-tap', 'store.sqlite3', tap_store(case, exchanges), untimed(expected))
+            for name, text in transcript(case, exact=True).items():
+                put('claude-code-transcript', 'fanout/' + name, [text])
+            put('claude-code-transcript', 'fanout.expected.json', [expected_text(stated(expected))])
+    for day, plan in enumerate((codex, opencode), len(CASES)):
+        case = Case(plan.__name__, day)
+        exchanges, expected = plan(case)
+        put('native', f'{case.name}.jsonl', native(case, exchanges), expected)
 
 
 def check():

@@ -25,11 +25,18 @@
 //! | `capture` | raw logs, one file a log format | wire |
 //! | `anonymize` | from exchanges to sessions | trace, wire, tokenize, capture |
 //! | `format` | trace files | trace |
+//! | `derive` | new workloads from a trace | trace, format |
+//! | `audit` | what a trace file holds that it must not | trace, format |
 //! | `replay` | from sessions to prompts and requests | trace, wire, tokenize, metrics |
+//! | `analyze` | what a trace looks like: distributions, cache-hit curve; how two differ | trace |
+//! | `metrics` | records, what they come to, what a server says of itself | trace |
+//! | `report` | analyses and runs as text and pages | trace, metrics, analyze |
+//! | `mock` | a mock endpoint with a simulated prefix cache | trace, wire, tokenize |
+//! | `proof` | whether text of a log is in a trace | audit, wire, capture, anonymize, trace, format |
 //! | `cli` | the program | all |
 //!
-//! The text-free side (`trace`, `format`) never imports the text side. `tests/suite/architecture.rs` fails where a module uses
-//! another one than these.
+//! The text-free side (`trace`, `format`, `derive`, `analyze`) never imports the text side. `tests/suite/architecture.rs` fails
+//! where a module uses another one than these.
 //!
 //! # The prefix tree is the trace
 //!
@@ -55,15 +62,27 @@
 //! count, a duration, a position in a graph, or a word from a closed list ([`trace::vocab`]).
 #![cfg_attr(
     test,
-    expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "tests may convert freely")
+    expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        clippy::format_push_string,
+        clippy::needless_pass_by_value,
+        reason = "tests may convert and build values freely"
+    )
 )]
 
 pub mod analyze;
 pub mod anonymize;
+pub mod audit;
 pub mod capture;
 pub mod cli;
+pub mod derive;
 pub mod format;
+pub mod metrics;
+pub mod mock;
+pub mod proof;
 pub mod replay;
+pub mod report;
 pub mod tokenize;
 pub mod trace;
 pub mod wire;

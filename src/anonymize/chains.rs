@@ -47,6 +47,7 @@ impl Chains {
 }
 
 /// A prompt's place among the blocks: its last full block, and what follows it.
+#[derive(Clone, Default)]
 pub(super) struct Prompt {
     /// The last full block.
     pub(super) leaf: Node,
@@ -72,11 +73,28 @@ impl Blocks {
         Self { chains: Chains::new(), hashes: vec![Tag([0; 16])], tokens: Vec::new(), size }
     }
 
-    /// Finds or makes the nodes of a prompt.
-    pub(super) fn insert(&mut self, tokens: &[u32], tagger: &Tagger) -> Prompt {
-        let mut leaf = 0;
-        let mut blocks = tokens.chunks_exact(self.size);
-        for block in &mut blocks {
+    /// Finds or makes the nodes of a prompt that grows by `tokens`.
+    pub(super) fn extend(&mut self, prompt: &mut Prompt, mut tokens: &[u32], tagger: &Tagger) {
+        prompt.tokens = prompt.tokens.saturating_add(u32::try_from(tokens.len()).unwrap_or(u32::MAX));
+        if !prompt.tail.is_empty() {
+            let (fill, rest) = tokens.split_at(tokens.len().min(self.size - prompt.tail.len()));
+            prompt.tail.extend_from_slice(fill);
+            if prompt.tail.len() < self.size {
+                return;
+            }
+            prompt.leaf = self.descend(prompt.leaf, &prompt.tail, tagger);
+            prompt.tail.clear();
+            tokens = rest;
+        }
+        let whole = tokens.len() - tokens.len() % self.size;
+        let (whole, tail) = tokens.split_at(whole);
+        prompt.leaf = self.descend(prompt.leaf, whole, tagger);
+        prompt.tail.extend_from_slice(tail);
+    }
+
+    /// The node below `leaf` that whole blocks of tokens lead to.
+    fn descend(&mut self, mut leaf: Node, tokens: &[u32], tagger: &Tagger) -> Node {
+        for block in tokens.chunks_exact(self.size) {
             let before =
                 usize::try_from(leaf).ok().and_then(|leaf| self.hashes.get(leaf)).copied().unwrap_or(Tag([0; 16]));
             let hash = tagger.block(before, block);
@@ -87,7 +105,7 @@ impl Blocks {
             }
             leaf = node;
         }
-        Prompt { leaf, tail: blocks.remainder().to_vec(), tokens: u32::try_from(tokens.len()).unwrap_or(u32::MAX) }
+        leaf
     }
 
     /// Full blocks up to `node`.
@@ -131,9 +149,14 @@ mod tests {
     fn equal_prefixes_end_in_the_same_node_and_no_others() {
         let tagger = Tagger::new(&Key::from_bytes([7; 32]));
         let mut blocks = Blocks::new(2);
-        let one = blocks.insert(&[1, 2, 3, 4, 5], &tagger);
-        let two = blocks.insert(&[1, 2, 3, 4, 6, 7], &tagger);
-        let other = blocks.insert(&[3, 4], &tagger);
+        let mut insert = |parts: &[&[u32]]| {
+            let mut prompt = Prompt::default();
+            parts.iter().for_each(|part| blocks.extend(&mut prompt, part, &tagger));
+            prompt
+        };
+        let one = insert(&[&[1, 2, 3, 4, 5]]);
+        let two = insert(&[&[1], &[2, 3], &[], &[4, 6, 7]]);
+        let other = insert(&[&[3, 4]]);
         assert_eq!((blocks.depth(one.leaf), one.tail.as_slice(), one.tokens), (2, &[5][..], 5));
         assert!(blocks.up(two.leaf).any(|node| node == one.leaf));
         assert_eq!(blocks.tokens(two.leaf), [6, 7]);

@@ -2,7 +2,7 @@
 //!
 //! Invariant: counts, times, words of vocabularies, nodes and tags; no text. Everything after [`super::extract`] sees only this.
 
-use crate::capture::Position;
+use crate::capture::{Position, Trust};
 use crate::trace::vocab::{AgentKind, AgentType, Harness, Status, Stop, ToolClass};
 use crate::trace::{Model, Parts, Usage};
 
@@ -96,14 +96,40 @@ pub(super) struct Notice {
     pub(super) tally: Tally,
 }
 
+/// Which parts of an exchange were recorded.
+#[derive(Clone, Copy)]
+pub(super) struct Recorded {
+    pub(super) system: bool,
+    pub(super) tools: bool,
+    /// Something of its answer.
+    pub(super) answer: bool,
+}
+
+/// What a request's messages show of an answer that came before it.
+pub(super) struct Told {
+    /// The last message that the answer followed.
+    pub(super) asked: Node,
+    pub(super) calls: Vec<Call>,
+    pub(super) parts: Parts,
+}
+
 /// One exchange.
 pub(super) struct Draft {
     pub(super) position: Position,
     pub(super) session: Option<Tag>,
     pub(super) agent: Option<Tag>,
     pub(super) parent_agent: Option<Tag>,
+    /// Of harnesses whose agents have sessions of their own: the session of the agent that started this one.
+    pub(super) parent_session: Option<Tag>,
+    /// The call that started the agent, where the recorder says so.
+    pub(super) spawn_call: Option<Tag>,
     /// Tells the same exchange from another, where the recorder kept an id.
     pub(super) identity: Option<Tag>,
+    /// What the provider called it: request and message.
+    pub(super) names: Vec<Tag>,
+    pub(super) trust: Trust,
+    pub(super) recorded: Recorded,
+    pub(super) told: Vec<Told>,
     pub(super) harness: Harness,
     pub(super) shape: Shape,
     pub(super) model: ModelName,

@@ -1,20 +1,25 @@
 //! From an exchange to a [`Draft`]: the last place that sees text.
 //!
-//! Invariant: the exchange is borrowed; what leaves is counts, times, vocabulary words, nodes and tags.
+//! Invariant: the exchange ends here; what leaves is counts, times, vocabulary words, nodes and tags.
 
 use serde::Deserialize;
 
-use crate::capture::{Body, Cut, Exchange, LogError, ResponseBody, SkipReason};
+use crate::capture::{Body, Cut, Exchange, LogError, Moment, ResponseBody, SkipReason, Text};
 use crate::tokenize::{Encoder, Layout};
-use crate::trace::vocab::{AgentKind, AgentType, Harness, Status, Stop, ToolClass};
+use crate::trace::vocab::{AgentKind, AgentType, Harness, Status, Stop, ToolClass, Vocabulary};
 use crate::trace::{Model, Parts, Usage};
-use crate::wire::anthropic::{self, Answer, AnswerReader, Block, ContentBlock, Made, MessagesRequest, Role};
+use crate::wire::anthropic::{self, Answer, AnswerReader, Block, Made, Message, MessagesRequest, Role, messages_from};
+use crate::wire::{WireError, openai_chat, openai_responses};
 
-use super::chains::{Blocks, Chains};
-use super::draft::{Call, Draft, ModelName, Notice, Shape, SpawnCall, Tally, ToolResult};
+use super::api::{Api, Responses};
+use super::chains::{Blocks, Chains, Node, Prompt};
+use super::draft::{Call, Draft, ModelName, Recorded, Shape, SpawnCall, Told};
 use super::key::{Tag, Tagger};
 use super::markers;
+use super::news::News;
 use super::prompt::{self, Normalized};
+use super::reading::{Reader, Reading, part_of, texts};
+use super::reuse::{Bodies, Progress, Sender};
 use super::scale::Scaler;
 
 /// Turns exchanges into drafts.
@@ -22,207 +27,330 @@ pub(super) struct Extractor {
     pub(super) tagger: Tagger,
     pub(super) blocks: Blocks,
     pub(super) threads: Chains,
-    pub(super) layout: Box<dyn Layout>,
-    pub(super) encoder: Box<dyn Encoder>,
     pub(super) scaler: Option<Scaler>,
     pub(super) normalized: Normalized,
+    layout: Box<dyn Layout>,
+    counter: Counter,
+    bodies: Bodies,
+    responses: Responses,
+}
+
+/// Counts tokens of texts by themselves.
+pub(super) struct Counter {
+    encoder: Box<dyn Encoder>,
     tokens: Vec<u32>,
 }
 
-/// What the messages that are new in a request bring.
-#[derive(Default)]
-struct News {
-    results: Vec<ToolResult>,
-    notices: Vec<Notice>,
-    user_text: bool,
+/// What a body says outside its messages.
+#[derive(Clone)]
+pub(super) struct Around {
+    model: ModelName,
+    session: Option<Tag>,
+    shape: Shape,
+    max_tokens: Option<u32>,
+    stream: bool,
+    tools_tokens: u32,
+    system_tokens: u32,
+    dropped: Normalized,
+}
+
+/// What a body says.
+struct Read {
+    around: Around,
+    reading: Reading,
+    news: News,
+    /// Answers among the messages that no request had before.
+    told: Vec<Told>,
+    /// What the messages show of the request's purpose.
+    shape: Shape,
+    directive: Option<(AgentKind, Tag)>,
+}
+
+impl Counter {
+    pub(super) fn count(&mut self, text: &str) -> u32 {
+        self.tokens.clear();
+        self.encoder.encode(text, &mut self.tokens);
+        clamp(self.tokens.len())
+    }
 }
 
 impl Extractor {
+    /// Keeps up to `reuse` bytes of bodies, to go on from them; with 0, each is read from its start.
     pub(super) fn new(
         tagger: Tagger,
         block_size: u32,
         layout: Box<dyn Layout>,
         encoder: Box<dyn Encoder>,
         scaler: Option<Scaler>,
+        reuse: usize,
     ) -> Self {
-        let (blocks, threads) = (Blocks::new(block_size), Chains::new());
-        Self { tagger, blocks, threads, layout, encoder, scaler, normalized: Normalized::default(), tokens: Vec::new() }
+        let reuse = if layout.is_additive() && scaler.is_none() { reuse } else { 0 };
+        Self {
+            tagger,
+            blocks: Blocks::new(block_size),
+            threads: Chains::new(),
+            scaler,
+            normalized: Normalized::default(),
+            layout,
+            counter: Counter { encoder, tokens: Vec::new() },
+            bodies: Bodies::new(reuse),
+            responses: Responses::default(),
+        }
     }
 
     /// The draft of an exchange.
     ///
     /// # Errors
     /// With the reason why the exchange can't be kept.
-    pub(super) fn draft(&mut self, exchange: &Exchange) -> Result<Draft, LogError> {
-        let error = |reason| LogError { position: exchange.position, reason };
-        let is_count = api(exchange).ok_or(error(SkipReason::OtherApi))?;
-        let body = match &exchange.body {
-            Body::Bytes(body) => body.as_bytes(),
+    pub(super) fn draft(&mut self, mut exchange: Exchange) -> Result<Draft, LogError> {
+        let position = exchange.position;
+        let error = |reason| LogError { position, reason };
+        let api = Api::of(&exchange).ok_or(error(SkipReason::OtherApi))?;
+        let is_count = api == Api::CountTokens;
+        let answer = answer(&exchange);
+        let body = match std::mem::replace(&mut exchange.body, Body::Empty) {
+            Body::Bytes(body) => body,
             Body::Lost => return Err(error(SkipReason::BodyLost)),
             Body::Empty => return Err(error(SkipReason::BadBody)),
         };
-        let request = MessagesRequest::parse(body)
-            .map_err(|wire| error(if wire.too_deep { SkipReason::TooDeep } else { SkipReason::BadBody }))?;
+        let body = if api == Api::Responses {
+            self.responses.whole(&exchange, body, &answer, &self.tagger).map_err(error)?
+        } else {
+            body
+        };
+        let header = |name: &str| exchange.headers.get(name).map(str::to_ascii_lowercase);
+        let session = header("x-claude-code-session-id").map(|session| session_tag(&self.tagger, &session));
+        let agent = header("x-claude-code-agent-id").map(|agent| self.tagger.text(&agent));
+        let usage = usage(&answer.usage);
+        let read = self.read(api, (session, agent), body, &usage);
+        let read = read.map_err(|wire| error(if wire.too_deep { SkipReason::TooDeep } else { SkipReason::BadBody }))?;
         let start_us =
             exchange.start.or(exchange.first_byte).or(exchange.end).ok_or(error(SkipReason::NoTime))?.unix_us;
-        self.normalized.cache_control += count(body, b"\"cache_control\"");
-        self.normalized.thinking_signature += count(body, b"\"signature\"");
-
-        let laid = self
-            .layout
-            .lay(&prompt::build(&request, &self.tagger, &mut self.normalized))
-            .map_err(|_| error(SkipReason::BadBody))?;
-        let answer = answer(exchange);
-        let usage = usage(&answer.usage);
-        let stated = [usage.input, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h]
-            .into_iter()
-            .flatten()
-            .fold(0, u32::saturating_add);
-        let laid = match &mut self.scaler {
-            Some(scaler) if !is_count => scaler.scale(&laid, stated),
-            _ => laid,
+        let Read { around, reading, news, told, shape, directive } = read;
+        self.normalized.add(&around.dropped);
+        self.normalized.add(&reading.dropped);
+        let class = header("x-claude-code-request-class").unwrap_or_default();
+        let shape = match (&*class, around.shape) {
+            _ if is_count => Shape::CountTokens,
+            ("compaction", _) => Shape::Compaction,
+            ("auxiliary" | "side_reply", _) => Shape::Side,
+            (_, Shape::Thread | Shape::Bare) if shape != Shape::Thread => shape,
+            (_, around) => around,
         };
-        let place = self.blocks.insert(&laid.tokens, &self.tagger);
-        let (thread, seen) = prompt::thread(&request, &self.tagger, &mut self.threads);
-        let news = self.news(&request, seen);
-        let first_user = request
-            .messages
-            .iter()
-            .find(|message| message.role == Role::User)
-            .map(|message| &message.blocks[..])
-            .unwrap_or_default();
-        let last_user = request
-            .messages
-            .iter()
-            .rfind(|message| message.role == Role::User)
-            .map(|message| &message.blocks[..])
-            .unwrap_or_default();
-        let duration = |moment: Option<crate::capture::Moment>| {
+        let since = |moment: Option<Moment>| {
             moment.map(|moment| u64::try_from(moment.unix_us.saturating_sub(start_us)).unwrap_or(0))
         };
-        let (status, cut_by_unknown) = status(exchange, &answer);
+        let (status, cut_by_unknown) = status(&exchange, &answer);
+        let (other_session, parent_session) = self.other_session(&exchange);
+        let names = [exchange.response_headers.get("request-id"), Some(&*answer.id)];
+        let names = names.into_iter().flatten().filter(|name| !name.is_empty());
+        let provenance = &exchange.provenance;
         Ok(Draft {
-            position: exchange.position,
-            session: self.session(exchange, &request),
-            agent: exchange.headers.get("x-claude-code-agent-id").map(|id| self.tagger.text(id)),
-            parent_agent: exchange.headers.get("x-claude-code-parent-agent-id").map(|id| self.tagger.text(id)),
-            identity: self.identity(exchange, &answer),
-            harness: harness(exchange, &request),
-            shape: shape(exchange, &request, is_count, last_text(last_user)),
-            model: Model::recognize(&request.model)
-                .map_or_else(|| ModelName::Unlisted(self.tagger.text(&request.model)), ModelName::Listed),
+            position,
+            session: session.or(around.session).or(other_session),
+            parent_session: parent_session.filter(|_| session.or(around.session).is_none()),
+            spawn_call: provenance.spawn_call.as_ref().and_then(Text::as_str).map(|id| self.tagger.text(id)),
+            names: names.map(|name| self.tagger.text(name)).collect(),
+            trust: provenance.trust,
+            recorded: Recorded {
+                system: !provenance.no_system,
+                tools: !provenance.no_tools,
+                answer: matches!(exchange.response, ResponseBody::Pieces(_)),
+            },
+            told,
+            agent,
+            parent_agent: header("x-claude-code-parent-agent-id").map(|agent| self.tagger.text(&agent)),
+            identity: self.identity(&exchange, &answer, &reading),
+            harness: harness(&exchange, session.or(around.session).is_some()),
+            shape,
+            model: around.model,
             start_us,
-            duration_us: duration(exchange.end),
+            duration_us: since(exchange.end),
             ttft_us: answer.first_content_us,
-            prompt: place,
-            tools_tokens: laid.tools,
-            system_tokens: laid.system,
-            thread,
-            messages: clamp(request.messages.len()),
-            streaming: Some(request.stream == Some(true)),
-            max_tokens: request.max_tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
-            input_parts: request
-                .messages
-                .iter()
-                .flat_map(|message| &message.blocks)
-                .fold(Parts::default(), |parts, block| parts.with(part_of(block))),
+            tools_tokens: around.tools_tokens,
+            system_tokens: around.system_tokens,
+            thread: reading.thread,
+            messages: clamp(reading.messages),
+            streaming: Some(around.stream),
+            max_tokens: around.max_tokens,
+            input_parts: reading.parts,
+            continues: reading.opening.is_some_and(|opening| opening.continues),
+            opening: reading.opening.and_then(|opening| opening.text),
+            prompt: reading.prompt,
             status,
             cut_by_unknown,
-            stop: stop(&answer.stop_reason),
+            stop: (!answer.stop_reason.is_empty()).then(|| Stop::parse(&answer.stop_reason).unwrap_or(Stop::Other)),
             usage,
-            output_parts: answer.made.iter().fold(Parts::default(), |parts, made| {
-                parts.with(match made {
-                    Made::Text(_) => Parts::TEXT,
-                    Made::Thinking => Parts::THINKING,
-                    Made::ToolUse { .. } => Parts::TOOL_USE,
-                    Made::Other => Parts::OTHER,
-                })
-            }),
+            output_parts: answer.made.iter().fold(Parts::default(), |parts, made| parts.with(made_part(made))),
             calls: answer.made.iter().filter_map(|made| self.call(made)).collect(),
             results: news.results,
             notices: news.notices,
             user_text: news.user_text,
-            continues: texts(first_user).any(markers::is_continuation),
-            opening: last_text(first_user).map(|text| self.tagger.text(text)),
-            directive: self.directive(first_user, last_user),
+            directive,
         })
     }
 
-    fn session(&self, exchange: &Exchange, request: &MessagesRequest<'_>) -> Option<Tag> {
-        let header = exchange.headers.get("x-claude-code-session-id").map(str::to_owned);
-        let named = header.or_else(|| markers::session_of_user_id(request.user_id.as_deref()?));
-        let named = named.or_else(|| exchange.headers.get("x-session-id").map(str::to_owned));
-        named.map(|session| self.tagger.tag([&b"session"[..], session.to_ascii_lowercase().as_bytes()]))
-    }
-
-    /// A tag of what the provider called the exchange, and of what was asked and answered.
-    fn identity(&self, exchange: &Exchange, answer: &Answer) -> Option<Tag> {
-        let named = exchange.response_headers.get("request-id").unwrap_or(&answer.id);
-        let Body::Bytes(body) = &exchange.body else { return None };
-        (!named.is_empty()).then(|| self.tagger.tag([named.as_bytes(), body.as_bytes()]))
-    }
-
-    /// What the new messages bring: those not seen before, and in any case those after the last answer.
-    fn news(&mut self, request: &MessagesRequest<'_>, seen: usize) -> News {
-        let answered =
-            request.messages.iter().rposition(|message| message.role == Role::Assistant).map_or(0, |at| at + 1);
-        let mut news = News::default();
-        let mut interrupted = false;
-        for (at, message) in request
-            .messages
-            .iter()
-            .enumerate()
-            .skip(seen.min(answered))
-            .filter(|(_, message)| message.role == Role::User)
-        {
-            for block in &message.blocks {
-                match block {
-                    Block::ToolResult { id, is_error, content } => {
-                        let found = markers::agent_result(content_texts(content));
-                        let result = ToolResult {
-                            call: self.tagger.text(id),
-                            is_error: *is_error,
-                            agent: found.agent.map(|agent| self.tagger.text(agent)),
-                            outcome: found.outcome,
-                            tally: Tally { total_tokens: found.total_tokens, tool_calls: found.tool_calls },
-                            tokens: content_texts(content).map(|text| self.count(text)).fold(0, u32::saturating_add),
-                        };
-                        news.results.push(result);
-                    }
-                    Block::Content(ContentBlock::Text(text)) => {
-                        let notices = markers::notifications(text);
-                        interrupted |= markers::is_interrupt(text);
-                        news.user_text |= at >= answered
-                            && notices.is_empty()
-                            && !markers::is_reminder(text)
-                            && !markers::is_interrupt(text);
-                        news.notices.extend(notices.into_iter().map(|notice| Notice {
-                            task: self.tagger.text(notice.task),
-                            call: notice.call.map(|call| self.tagger.text(call)),
-                            failed: notice.failed,
-                            tally: Tally { total_tokens: notice.total_tokens, tool_calls: notice.tool_calls },
-                        }));
-                    }
-                    Block::Content(_) => news.user_text |= at >= answered,
-                    Block::Thinking(_) | Block::ToolUse { .. } => {}
-                }
+    /// Reads a body: from where it parts from one that was read before or, if there is none, from its start.
+    fn read(&mut self, api: Api, sender: Sender, body: Text, usage: &Usage) -> Result<Read, WireError> {
+        let is_messages = matches!(api, Api::Messages | Api::CountTokens);
+        if let Some(mut progress) = self.bodies.take(sender, body.as_bytes()).filter(|_| is_messages) {
+            let rest = messages_from(body.as_bytes(), progress.end());
+            if let Ok((messages, close)) = rest
+                && body.as_bytes().len() - close == progress.behind
+                && messages.iter().any(|message| message.role == Role::User)
+            {
+                let read = self.advance(&messages, body.as_bytes(), &mut progress, sender)?;
+                drop(messages);
+                self.bodies.keep(sender, body, progress);
+                return Ok(read);
             }
         }
-        // Text beside tool results is the harness's reminder, unless the user stopped the tools.
-        news.user_text &= interrupted || news.results.is_empty();
-        news
+        self.read_whole(api, sender, body, usage)
     }
 
-    /// The task that a fork (in its last user message) or a workflow agent (in its first) was given.
-    fn directive(&self, first_user: &[Block<'_>], last_user: &[Block<'_>]) -> Option<(AgentKind, Tag)> {
-        let fork = last_text(last_user)
-            .and_then(markers::fork_directive)
-            .map(|task| (AgentKind::Fork, self.tagger.text(task)));
-        fork.or_else(|| {
-            texts(first_user)
-                .find_map(markers::workflow_directive)
-                .map(|task| (AgentKind::Workflow, self.tagger.text(&task)))
+    /// Reads a body from its start.
+    fn read_whole(&mut self, api: Api, sender: Sender, body: Text, usage: &Usage) -> Result<Read, WireError> {
+        let request = match api {
+            Api::Messages | Api::CountTokens => MessagesRequest::parse(body.as_bytes())?,
+            Api::Chat => openai_chat::parse(body.as_bytes())?,
+            Api::Responses => openai_responses::parse(body.as_bytes())?,
+        };
+        let refused = |_| WireError { line: 0, column: 0, too_deep: false };
+        let mut around = self.around(&request);
+        let mut head = prompt::head(&request, &self.tagger, &mut around.dropped);
+        let mut begin = Reading::default();
+        let by_message = self.by_message();
+        if by_message {
+            let laid = self.layout.lay(&head).map_err(refused)?;
+            self.blocks.extend(&mut begin.prompt, &laid.tokens, &self.tagger);
+            (around.tools_tokens, around.system_tokens) = (laid.tools, laid.system);
+        }
+        let close = request.messages.last().map_or(request.messages_at, |last| last.end);
+        let behind = body.as_bytes().len().saturating_sub(close);
+        let mut progress = Progress::new(around, request.messages_at, behind, begin);
+        let mut read = self.advance(&request.messages, body.as_bytes(), &mut progress, sender)?;
+        if !by_message {
+            // The messages were counted when they were read.
+            let messages = request.messages.iter();
+            head.messages = messages
+                .map(|message| prompt::laid_message(message, &self.tagger, &mut Normalized::default()))
+                .collect();
+            let laid = self.layout.lay(&head).map_err(refused)?;
+            let parts = [usage.input, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h];
+            let stated = parts.into_iter().flatten().fold(0, u32::saturating_add);
+            let laid = self.scaler.as_mut().map_or_else(|| laid.clone(), |scaler| scaler.scale(&laid, stated));
+            read.reading.prompt = Prompt::default();
+            self.blocks.extend(&mut read.reading.prompt, &laid.tokens, &self.tagger);
+            (read.around.tools_tokens, read.around.system_tokens) = (laid.tools, laid.system);
+        }
+        drop(head);
+        drop(request);
+        self.bodies.keep(sender, body, progress);
+        Ok(read)
+    }
+
+    /// Whether tokens can be made message by message.
+    fn by_message(&self) -> bool {
+        self.layout.is_additive() && self.scaler.is_none()
+    }
+
+    /// Reads on from what is known.
+    fn advance(
+        &mut self,
+        messages: &[Message<'_>],
+        body: &[u8],
+        progress: &mut Progress,
+        sender: Sender,
+    ) -> Result<Read, WireError> {
+        let first = progress.messages();
+        let (mut seen, mut answers) = (first, Vec::new());
+        let by_message = self.by_message();
+        let mut reader = Reader {
+            tagger: &self.tagger,
+            threads: &mut self.threads,
+            blocks: &mut self.blocks,
+            layout: by_message.then_some(&mut *self.layout),
+        };
+        for (at, message) in (first + 1..).zip(messages) {
+            let raw = body.get(progress.end()..message.end).unwrap_or_default();
+            let mut reading = progress.reading().clone();
+            let asked = reading.thread;
+            let new = reading.next(message, raw, &mut reader).map_err(|_| WireError {
+                line: 0,
+                column: 0,
+                too_deep: false,
+            })?;
+            if !new {
+                seen = at;
+            } else if message.role == Role::Assistant {
+                answers.push((asked, message));
+            }
+            progress.push(message.end, reading);
+        }
+        let told = answers.into_iter().map(|(asked, message)| self.told(asked, message)).collect();
+        let reading = progress.reading().clone();
+        let asked = messages.iter().rposition(|message| message.role == Role::User);
+        let latest = asked.and_then(|asked| messages.get(asked)).map(|message| &message.blocks[..]).unwrap_or_default();
+        Ok(Read {
+            news: News::of(messages, first, seen, reading.answered, &self.tagger, &mut self.counter),
+            shape: reading.shape(first + asked.unwrap_or(0), latest, sender.0.is_some()),
+            directive: reading.directive(latest, &self.tagger),
+            around: progress.around.clone(),
+            told,
+            reading,
         })
+    }
+
+    /// What a message shows of the answer that it once was.
+    fn told(&mut self, asked: Node, message: &Message<'_>) -> Told {
+        let made = message.blocks.iter().filter_map(|block| match block {
+            Block::ToolUse { id, name, input } => Some(Made::ToolUse {
+                id: id.to_string(),
+                name: name.to_string(),
+                input: input.to_string(),
+                whole_at_us: None,
+            }),
+            Block::Content(_) | Block::Thinking(_) | Block::ToolResult { .. } => None,
+        });
+        let calls = made.filter_map(|made| self.call(&made)).collect();
+        let parts = message.blocks.iter().fold(Parts::default(), |parts, block| parts.with(part_of(block)));
+        Told { asked, calls, parts }
+    }
+
+    fn around(&self, request: &MessagesRequest<'_>) -> Around {
+        let serves_search = request.tools.iter().any(|tool| tool.kind.starts_with("web_search"));
+        let session = request.user_id.as_deref().and_then(markers::session_of_user_id);
+        Around {
+            model: Model::recognize(&request.model)
+                .map_or_else(|| ModelName::Unlisted(self.tagger.text(&request.model)), ModelName::Listed),
+            session: session.map(|session| session_tag(&self.tagger, &session.to_ascii_lowercase())),
+            shape: match () {
+                () if texts(&request.system).any(markers::is_summarizer) => Shape::Compaction,
+                () if serves_search && request.tools.iter().all(|tool| !tool.kind.is_empty()) => Shape::Side,
+                () if request.tools.is_empty() => Shape::Bare,
+                () => Shape::Thread,
+            },
+            max_tokens: request.max_tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
+            stream: request.stream == Some(true),
+            tools_tokens: 0,
+            system_tokens: 0,
+            dropped: Normalized::default(),
+        }
+    }
+
+    /// The session that other harnesses name, and the session that started it.
+    fn other_session(&self, exchange: &Exchange) -> (Option<Tag>, Option<Tag>) {
+        let header = |name| exchange.headers.get(name).filter(|value| !value.is_empty()).map(str::to_ascii_lowercase);
+        let found = markers::SESSION_HEADERS.iter().find_map(|(own, parent)| Some((header(own)?, header(parent))));
+        let tag = |session: String| session_tag(&self.tagger, &session);
+        found.map_or((None, None), |(own, parent)| (Some(tag(own)), parent.map(tag)))
+    }
+
+    /// A tag of what the provider called the exchange, and of the conversation that it was about.
+    fn identity(&self, exchange: &Exchange, answer: &Answer, reading: &Reading) -> Option<Tag> {
+        let named = exchange.response_headers.get("request-id").unwrap_or(&answer.id);
+        let place = [reading.thread, reading.prompt.leaf, reading.prompt.tokens].map(u32::to_le_bytes).concat();
+        (!named.is_empty()).then(|| self.tagger.tag([named.as_bytes(), &place]))
     }
 
     fn call(&mut self, made: &Made) -> Option<Call> {
@@ -233,6 +361,7 @@ impl Extractor {
             subagent_type: String,
             script: String,
             to: String,
+            message: String,
         }
         let Made::ToolUse { id, name, input, whole_at_us } = made else { return None };
         let class = markers::tool_class(name);
@@ -242,7 +371,7 @@ impl Extractor {
             spawn: None,
             to: None,
             whole_us: *whole_at_us,
-            input_tokens: self.count(input),
+            input_tokens: self.counter.count(input),
         };
         if class == ToolClass::Agent {
             let input: Input = serde_json::from_str(input).unwrap_or_default();
@@ -261,30 +390,16 @@ impl Extractor {
                     call.spawn =
                         Some(SpawnCall { prompts, agent_type: AgentType::WorkflowSubagent, kind: AgentKind::Workflow });
                 }
+                "task" | "spawn_agent" => {
+                    let prompt = if input.prompt.is_empty() { &input.message } else { &input.prompt };
+                    let (agent_type, kind) = (AgentType::Custom, AgentKind::Subagent);
+                    call.spawn = Some(SpawnCall { prompts: vec![self.tagger.text(prompt)], agent_type, kind });
+                }
                 "SendMessage" => call.to = Some(self.tagger.text(&input.to)),
                 _ => {}
             }
         }
         Some(call)
-    }
-
-    fn count(&mut self, text: &str) -> u32 {
-        self.tokens.clear();
-        self.encoder.encode(text, &mut self.tokens);
-        clamp(self.tokens.len())
-    }
-}
-
-/// Whether the exchange is a count_tokens request; none for another API.
-fn api(exchange: &Exchange) -> Option<bool> {
-    let path = exchange.path.as_str()?;
-    let path = path.split(['?', '#']).next().unwrap_or(path).trim_end_matches('/');
-    let posted = exchange.method.is_empty() || exchange.method.as_bytes().eq_ignore_ascii_case(b"POST");
-    match () {
-        () if !posted => None,
-        () if path.ends_with("/v1/messages") => Some(false),
-        () if path.ends_with("/v1/messages/count_tokens") => Some(true),
-        () => None,
     }
 }
 
@@ -328,53 +443,18 @@ fn status(exchange: &Exchange, answer: &Answer) -> (Status, bool) {
     }
 }
 
-fn harness(exchange: &Exchange, request: &MessagesRequest<'_>) -> Harness {
+fn harness(exchange: &Exchange, has_claude_session: bool) -> Harness {
     let agent = exchange.headers.get("user-agent").unwrap_or_default().to_ascii_lowercase();
-    let claude = exchange.headers.get("x-claude-code-session-id").is_some()
-        || request.user_id.as_deref().is_some_and(|id| id.contains("session_"));
     match () {
-        () if claude || agent.starts_with("claude-cli") => Harness::ClaudeCode,
+        () if has_claude_session || agent.starts_with("claude-cli") => Harness::ClaudeCode,
         () if agent.starts_with("codex") => Harness::Codex,
         () if agent.starts_with("opencode") => Harness::OpenCode,
         () => Harness::Other,
     }
 }
 
-fn shape(exchange: &Exchange, request: &MessagesRequest<'_>, is_count: bool, last_text: Option<&str>) -> Shape {
-    let class = exchange.headers.get("x-claude-code-request-class").unwrap_or_default();
-    let last_text = last_text.unwrap_or_default();
-    let server_tools = request.tools.iter().any(|tool| tool.kind.starts_with("web_search"))
-        && request.tools.iter().all(|tool| !tool.kind.is_empty());
-    match () {
-        () if is_count => Shape::CountTokens,
-        () if class == "compaction" || markers::is_compaction(last_text) => Shape::Compaction,
-        () if texts(&request.system).any(markers::is_summarizer) => Shape::Compaction,
-        () if markers::is_recap(last_text) || asks_behind_the_mark(exchange, request) => Shape::Recap,
-        () if class == "auxiliary" || class == "side_reply" || server_tools => Shape::Side,
-        () if request.tools.is_empty() => Shape::Bare,
-        () => Shape::Thread,
-    }
-}
-
-/// Whether the last user text stands behind the last cache mark: Claude Code marks the end of what the thread will go on from, so
-/// such a text asks something beside it.
-fn asks_behind_the_mark(exchange: &Exchange, request: &MessagesRequest<'_>) -> bool {
-    let claude = exchange.headers.get("x-claude-code-session-id").is_some();
-    let marked = request.messages.iter().rposition(|message| message.last_mark.is_some());
-    let asked = request.messages.iter().rposition(|message| message.role == Role::User);
-    claude
-        && marked.zip(asked).is_some_and(|(marked, asked)| {
-            let block = request
-                .messages
-                .get(marked)
-                .and_then(|message| message.last_mark.map(|mark| mark + 1 < message.blocks.len()));
-            asked > marked || (asked == marked && block == Some(true))
-        })
-}
-
-fn stop(reason: &str) -> Option<Stop> {
-    use crate::trace::vocab::Vocabulary;
-    (!reason.is_empty()).then(|| Stop::parse(reason).unwrap_or(Stop::Other))
+fn session_tag(tagger: &Tagger, session: &str) -> Tag {
+    tagger.tag([&b"session"[..], session.as_bytes()])
 }
 
 fn usage(stated: &anthropic::Usage) -> Usage {
@@ -385,43 +465,17 @@ fn usage(stated: &anthropic::Usage) -> Usage {
         cache_write_5m: narrow(stated.cache_write_5m),
         cache_write_1h: narrow(stated.cache_write_1h),
         output: narrow(stated.output),
-        reasoning: None,
+        reasoning: narrow(stated.reasoning),
     }
 }
 
-fn part_of(block: &Block<'_>) -> Parts {
-    match block {
-        Block::Content(ContentBlock::Text(_)) => Parts::TEXT,
-        Block::Content(ContentBlock::Image(_)) => Parts::IMAGE,
-        Block::Content(ContentBlock::Document(_)) => Parts::DOCUMENT,
-        Block::Content(ContentBlock::Other(_)) => Parts::OTHER,
-        Block::Thinking(_) => Parts::THINKING,
-        Block::ToolUse { .. } => Parts::TOOL_USE,
-        Block::ToolResult { .. } => Parts::TOOL_RESULT,
+fn made_part(made: &Made) -> Parts {
+    match made {
+        Made::Text(_) => Parts::TEXT,
+        Made::Thinking => Parts::THINKING,
+        Made::ToolUse { .. } => Parts::TOOL_USE,
+        Made::Other => Parts::OTHER,
     }
-}
-
-fn texts<'a>(blocks: &'a [Block<'a>]) -> impl DoubleEndedIterator<Item = &'a str> {
-    blocks.iter().filter_map(|block| match block {
-        Block::Content(ContentBlock::Text(text)) => Some(&**text),
-        _ => None,
-    })
-}
-
-fn last_text<'a>(blocks: &'a [Block<'a>]) -> Option<&'a str> {
-    texts(blocks).next_back()
-}
-
-fn content_texts<'a>(blocks: &'a [ContentBlock<'a>]) -> impl Iterator<Item = &'a str> {
-    blocks.iter().filter_map(|block| match block {
-        ContentBlock::Text(text) => Some(&**text),
-        ContentBlock::Image(_) | ContentBlock::Document(_) | ContentBlock::Other(_) => None,
-    })
-}
-
-/// How often a member of this name stands in a JSON body. Inside a string its quotes would be escaped.
-fn count(body: &[u8], name: &[u8]) -> u64 {
-    u64::try_from(memchr::memmem::find_iter(body, name).count()).unwrap_or(u64::MAX)
 }
 
 fn clamp(length: usize) -> u32 {

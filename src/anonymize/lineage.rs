@@ -87,6 +87,7 @@ pub(super) fn find(drafts: &[Draft], threads: &Threads) -> Lineage {
     let links = vec![AgentLinks::default(); threads.agents.len()];
     let mut finder = Finder { drafts, threads, calls, links, child_of: HashMap::new() };
     finder.by_name();
+    finder.by_statement();
     finder.by_prompt();
     finder.workflows();
     finder.messages(&answered);
@@ -173,6 +174,17 @@ impl Finder<'_> {
         }
         for (call, agent, evidence) in found {
             self.link(call, agent, evidence);
+        }
+    }
+
+    /// By a recorder that says which call started the agent.
+    fn by_statement(&mut self) {
+        for agent in 1..self.threads.agents.len() {
+            let first = self.first_request(agent).and_then(|first| self.drafts.get(first));
+            let call = first.and_then(|first| self.calls.get(&first.spawn_call?)).copied();
+            if let Some(call) = call {
+                self.link(call, agent, Evidence::Stated);
+            }
         }
     }
 

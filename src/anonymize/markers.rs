@@ -146,22 +146,28 @@ pub(super) fn quoted(script: &str) -> impl Iterator<Item = &str> {
     .filter(|text| !text.is_empty())
 }
 
+/// Headers that name a session, and the session that started it: Dynamo's, those of OpenCode and others, Codex's.
+pub(super) const SESSION_HEADERS: [(&str, &str); 4] = [
+    ("x-dynamo-session-id", "x-dynamo-parent-session-id"),
+    ("x-session-id", "x-parent-session-id"),
+    ("session-id", "x-codex-parent-thread-id"),
+    ("session_id", "x-codex-parent-thread-id"),
+];
+
 /// The class of a tool, by its name. MCP tools are told by their prefix.
 pub(super) fn tool_class(name: &str) -> ToolClass {
     match name {
-        "Read" | "NotebookRead" | "LS" | "ListMcpResources" | "ReadMcpResource" | "read_file" | "view" => {
+        "Read" | "NotebookRead" | "LS" | "ListMcpResources" | "ReadMcpResource" | "read_file" | "view" | "read" => {
             ToolClass::Read
         }
-        "Edit" | "MultiEdit" | "Write" | "NotebookEdit" | "apply_patch" | "write_file" | "str_replace_editor" => {
-            ToolClass::Edit
-        }
+        "Edit" | "MultiEdit" | "Write" | "NotebookEdit" | "apply_patch" | "write_file" | "str_replace_editor"
+        | "edit" | "write" => ToolClass::Edit,
         "Bash" | "BashOutput" | "KillShell" | "KillBash" | "PowerShell" | "shell" | "exec_command" | "local_shell"
         | "bash" => ToolClass::Shell,
         "Grep" | "Glob" | "ToolSearch" | "LSP" | "grep" | "glob" => ToolClass::Search,
-        "WebFetch" | "WebSearch" | "web_search" | "web_fetch" => ToolClass::Web,
-        "Agent" | "Task" | "Workflow" | "SendMessage" | "TaskOutput" | "AgentOutput" | "TaskStop" | "ListAgents" => {
-            ToolClass::Agent
-        }
+        "WebFetch" | "WebSearch" | "web_search" | "web_fetch" | "webfetch" => ToolClass::Web,
+        "Agent" | "Task" | "Workflow" | "SendMessage" | "TaskOutput" | "AgentOutput" | "TaskStop" | "ListAgents"
+        | "task" | "spawn_agent" => ToolClass::Agent,
         _ if name.starts_with("mcp__") => ToolClass::Mcp,
         _ => ToolClass::Other,
     }

@@ -1,24 +1,30 @@
 //! The one joint: from exchanges, which hold text, to sessions, which hold none.
 //!
-//! Invariant: text ends in [`extract`]; everything behind it sees counts, times, vocabulary words, nodes and keyed tags, and what
+//! Invariant: text ends in `extract`; everything behind it sees counts, times, vocabulary words, nodes and keyed tags, and what
 //! is published depends on structure alone: for equal structure, equal rows, under any key.
 //!
 //! ```text
 //! Exchange → extract → Draft → sessions → threads → lineage → edges → rows → profile → publish → Session
 //! ```
 
+mod api;
 mod chains;
 mod draft;
 mod edges;
 mod extract;
+mod joined;
 mod key;
 mod lineage;
 mod markers;
+mod news;
 mod profile;
 mod prompt;
 mod publish;
+mod reading;
+mod reuse;
 mod rows;
 mod scale;
+mod select;
 mod sessions;
 mod threads;
 
@@ -29,11 +35,13 @@ use crate::tokenize::{Encoder, Layout};
 use crate::trace::Session;
 use crate::trace::vocab::{Keep, Normalizer, PromptScale, RequestKind, Scope, Vocabulary};
 
+pub use joined::Joined;
 pub use key::Key;
 pub use profile::Rules;
 pub use prompt::Normalized;
 pub use rows::Found;
 pub use scale::Residual;
+pub use select::Selection;
 
 use draft::{Draft, Shape};
 use extract::Extractor;
@@ -50,6 +58,11 @@ pub struct Options {
     pub drop_auxiliary: bool,
     /// Leave sessions with fewer requests out.
     pub min_requests: usize,
+    /// Which sessions to keep.
+    pub selection: Selection,
+    /// Bytes of bodies to keep, so that the next body of a thread is read from where it parts from the last; 0 reads each body from its
+    /// start, which gives the same trace and takes longer.
+    pub reuse: usize,
 }
 
 /// What became of the records. They add up: `read` = `kept` + the sum of `skipped` + `in_small_sessions`.
@@ -73,6 +86,14 @@ pub struct Summary {
     pub found: Found,
     /// What `--prompt-scale usage` left over.
     pub residual: Option<Residual>,
+    /// What recorders of the same sessions said to one another.
+    pub joined: Joined,
+    /// Requests in the trace of which the recorder kept no system prompt.
+    pub no_system: u64,
+    /// Requests in the trace of which the recorder kept no tool definitions.
+    pub no_tools: u64,
+    /// Requests in the trace of which the recorder kept no answer, though one came.
+    pub no_answer: u64,
 }
 
 /// Converts exchanges to sessions.
@@ -80,7 +101,8 @@ pub struct Converter {
     options: Options,
     extractor: Extractor,
     drafts: Vec<Draft>,
-    seen: HashSet<key::Tag>,
+    /// Exchanges by their identity and the input that told of them.
+    seen: HashSet<(key::Tag, u32)>,
     summary: Summary,
 }
 
@@ -88,7 +110,8 @@ impl Converter {
     /// A converter with a key, a layout for prompts, and an encoder for what is counted by itself (tool inputs and results).
     pub fn new(options: Options, key: &Key, layout: Box<dyn Layout>, encoder: Box<dyn Encoder>) -> Self {
         let scaler = (options.prompt_scale == PromptScale::Usage).then(scale::Scaler::default);
-        let extractor = Extractor::new(key::Tagger::new(key), options.rules.block_size, layout, encoder, scaler);
+        let extractor =
+            Extractor::new(key::Tagger::new(key), options.rules.block_size, layout, encoder, scaler, options.reuse);
         Self { options, extractor, drafts: Vec::new(), seen: HashSet::new(), summary: Summary::default() }
     }
 
@@ -96,15 +119,20 @@ impl Converter {
     ///
     /// # Errors
     /// If the record is left out because something is wrong with it, with the reason; it is counted all the same.
-    pub fn push(&mut self, record: Result<&Exchange, LogError>) -> Result<(), LogError> {
+    pub fn push(&mut self, record: Result<Exchange, LogError>) -> Result<(), LogError> {
         self.summary.read += 1;
-        let draft = record.and_then(|exchange| self.extractor.draft(exchange));
+        let selection = &self.options.selection;
+        let draft = record.and_then(|exchange| {
+            let position = exchange.position;
+            let left_out = Err(LogError { position, reason: SkipReason::NotSelected });
+            if selection.allows(&exchange) { self.extractor.draft(exchange) } else { left_out }
+        });
         let result = draft.and_then(|draft| {
             let leave_out = |reason| Err(LogError { position: draft.position, reason });
             if draft.shape == Shape::CountTokens && !self.options.rules.keeps(Keep::CountTokens) {
                 return leave_out(SkipReason::CountTokens);
             }
-            if draft.identity.is_some_and(|identity| !self.seen.insert(identity)) {
+            if draft.identity.is_some_and(|identity| !self.seen.insert((identity, draft.position.input))) {
                 return leave_out(SkipReason::Duplicate);
             }
             self.drafts.push(draft);
@@ -115,7 +143,8 @@ impl Converter {
         }
         // What a profile or a flag leaves out is not wrong.
         result.or_else(|error| {
-            if matches!(error.reason, SkipReason::CountTokens | SkipReason::Duplicate) { Ok(()) } else { Err(error) }
+            let meant = [SkipReason::CountTokens, SkipReason::Duplicate, SkipReason::NotSelected];
+            if meant.contains(&error.reason) { Ok(()) } else { Err(error) }
         })
     }
 
@@ -123,7 +152,20 @@ impl Converter {
     pub fn finish(self) -> (Vec<Session>, Summary) {
         let Self { options, extractor, drafts, mut summary, .. } = self;
         let mut exact = Vec::new();
+        let (mut drafts, joined) = joined::join(drafts);
+        joined::recall(&mut drafts);
+        summary.joined = joined;
+        if joined.merged > 0 {
+            *summary.skipped.entry(SkipReason::SeenTwice).or_default() += joined.merged;
+        }
         for session in sessions::group(drafts, &extractor.threads) {
+            let harness = session.iter().map(|draft| draft.harness).min();
+            if harness.is_some_and(|harness| !options.selection.allows_harness(harness)) {
+                let left_out = u64::try_from(session.len()).unwrap_or(u64::MAX);
+                *summary.skipped.entry(SkipReason::NotSelected).or_default() += left_out;
+                continue;
+            }
+            let lost = Lost::of(&session);
             let mut rows = rows::build(session, &extractor.threads);
             if options.drop_auxiliary {
                 let dropped = rows.drop_kind(RequestKind::Auxiliary);
@@ -139,6 +181,9 @@ impl Converter {
                 continue;
             }
             summary.kept += u64::try_from(requests).unwrap_or(u64::MAX);
+            summary.no_system += lost.system;
+            summary.no_tools += lost.tools;
+            summary.no_answer += lost.answers;
             let auxiliary =
                 rows.session.requests.iter().filter(|request| request.kind == RequestKind::Auxiliary).count();
             summary.auxiliary += u64::try_from(auxiliary).unwrap_or(u64::MAX);
@@ -149,6 +194,23 @@ impl Converter {
         summary.residual = extractor.scaler.as_ref().map(|scaler| scaler.residual);
         let sessions = publish::publish(exact, &extractor.blocks, &options.rules, options.scope);
         (sessions, summary)
+    }
+}
+
+/// What the recorders of a session did not keep, in requests.
+struct Lost {
+    system: u64,
+    tools: u64,
+    answers: u64,
+}
+
+impl Lost {
+    fn of(session: &[Draft]) -> Self {
+        let count = |lost: fn(&Draft) -> bool| {
+            u64::try_from(session.iter().filter(|draft| lost(draft)).count()).unwrap_or(u64::MAX)
+        };
+        let answers = count(|draft| draft.status == crate::trace::vocab::Status::Ok && !draft.recorded.answer);
+        Self { system: count(|draft| !draft.recorded.system), tools: count(|draft| !draft.recorded.tools), answers }
     }
 }
 

@@ -6,10 +6,19 @@
 use std::borrow::Cow;
 
 use crate::tokenize::{self, Content};
-use crate::wire::anthropic::{Block, ContentBlock, MessagesRequest, Role};
+use crate::wire::anthropic::{Block, ContentBlock, Message, MessagesRequest, Role};
 
-use super::chains::{Chains, Node};
-use super::key::Tagger;
+use super::key::{Tag, Tagger};
+
+impl Normalized {
+    /// Adds up.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.cache_control += other.cache_control;
+        self.billing_header += other.billing_header;
+        self.thinking_signature += other.thinking_signature;
+        self.media += other.media;
+    }
+}
 
 /// The block that Claude Code puts first, which may change on every request.
 const BILLING: &str = "x-anthropic-billing-header";
@@ -27,29 +36,38 @@ pub struct Normalized {
     pub media: u64,
 }
 
-/// The prompt of a request.
-pub(super) fn build<'a>(
+/// What stands before the messages of a request: its tools and its system prompt.
+pub(super) fn head<'a>(
     request: &'a MessagesRequest<'a>,
     tagger: &Tagger,
     counts: &mut Normalized,
 ) -> tokenize::Prompt<'a> {
-    let mut content = |block: &'a ContentBlock<'a>| match block {
-        ContentBlock::Text(text) | ContentBlock::Other(text) => Content::Text(Cow::Borrowed(text)),
-        ContentBlock::Image(source) => {
-            counts.media += 1;
-            Content::Media { key: tagger.text(source).0, tokens: image_tokens(source) }
-        }
-        ContentBlock::Document(source) => {
-            counts.media += 1;
-            Content::Media { key: tagger.text(source).0, tokens: document_tokens(source) }
-        }
-    };
     let tools = request.tools.iter();
     let tools =
         tools.map(|tool| tokenize::Tool { name: &tool.name, description: &tool.description, schema: &tool.schema });
-    let system: Vec<&ContentBlock<'_>> =
-        request.system.iter().filter_map(content_of).filter(|block| !is_billing(block)).collect();
-    let messages = request.messages.iter().map(|message| tokenize::Message {
+    let system = request.system.iter().filter_map(content_of);
+    let (billing, system): (Vec<_>, Vec<_>) = system.partition(|block| is_billing(block));
+    counts.billing_header += u64::try_from(billing.len()).unwrap_or(u64::MAX);
+    let system = system.into_iter().map(|block| content(block, tagger, counts)).collect();
+    tokenize::Prompt { tools: tools.collect(), system, messages: Vec::new() }
+}
+
+/// A prompt of one message.
+pub(super) fn of_message<'a>(
+    message: &'a Message<'a>,
+    tagger: &Tagger,
+    counts: &mut Normalized,
+) -> tokenize::Prompt<'a> {
+    tokenize::Prompt { messages: vec![laid_message(message, tagger, counts)], ..tokenize::Prompt::default() }
+}
+
+/// A message as a layout sees it.
+pub(super) fn laid_message<'a>(
+    message: &'a Message<'a>,
+    tagger: &Tagger,
+    counts: &mut Normalized,
+) -> tokenize::Message<'a> {
+    tokenize::Message {
         role: match message.role {
             Role::User => tokenize::Role::User,
             Role::Assistant => tokenize::Role::Assistant,
@@ -60,58 +78,54 @@ pub(super) fn build<'a>(
             .iter()
             .map(|block| match block {
                 Block::Content(ContentBlock::Other(raw)) => tokenize::Block::Other(raw),
-                Block::Content(block) => tokenize::Block::Content(content(block)),
+                Block::Content(block) => tokenize::Block::Content(content(block, tagger, counts)),
                 Block::Thinking(text) => tokenize::Block::Thinking(text),
                 Block::ToolUse { name, input, .. } => tokenize::Block::ToolUse { name, input },
                 Block::ToolResult { content: blocks, .. } => {
-                    tokenize::Block::ToolResult(blocks.iter().map(&mut content).collect())
+                    tokenize::Block::ToolResult(blocks.iter().map(|block| content(block, tagger, counts)).collect())
                 }
             })
             .collect(),
-    });
-    let prompt = tokenize::Prompt { tools: tools.collect(), messages: messages.collect(), system: Vec::new() };
-    let billing = request.system.len() - system.len();
-    let prompt = tokenize::Prompt { system: system.into_iter().map(&mut content).collect(), ..prompt };
-    counts.billing_header += u64::try_from(billing).unwrap_or(u64::MAX);
-    prompt
+    }
 }
 
-/// Finds or makes the nodes of a conversation's messages; gives the last one, and of which message on they are new.
-pub(super) fn thread(request: &MessagesRequest<'_>, tagger: &Tagger, chains: &mut Chains) -> (Node, usize) {
-    let mut node = 0;
-    let mut seen = 0;
-    for (at, message) in request.messages.iter().enumerate() {
-        let mut fields: Vec<Cow<'_, [u8]>> = vec![Cow::Borrowed(match message.role {
-            Role::User => &b"user"[..],
-            Role::Assistant => b"assistant",
-            Role::System => b"system",
-        })];
-        for block in &message.blocks {
-            match block {
-                Block::Content(block) => push_content(&mut fields, block),
-                Block::Thinking(text) => fields.extend([Cow::Borrowed(&b"thinking"[..]), text_bytes(text)]),
-                Block::ToolUse { id, name, input } => {
-                    fields.extend([Cow::Borrowed(&b"call"[..]), text_bytes(id), text_bytes(name), text_bytes(input)]);
-                }
-                Block::ToolResult { id, content, is_error } => {
-                    fields.extend([
-                        Cow::Borrowed(&b"result"[..]),
-                        text_bytes(id),
-                        Cow::Owned(vec![u8::from(*is_error)]),
-                    ]);
-                    for block in content {
-                        push_content(&mut fields, block);
-                    }
+fn content<'a>(block: &'a ContentBlock<'a>, tagger: &Tagger, counts: &mut Normalized) -> Content<'a> {
+    match block {
+        ContentBlock::Text(text) | ContentBlock::Other(text) => Content::Text(Cow::Borrowed(text)),
+        ContentBlock::Image(source) => {
+            counts.media += 1;
+            Content::Media { key: tagger.text(source).0, tokens: image_tokens(source) }
+        }
+        ContentBlock::Document(source) => {
+            counts.media += 1;
+            Content::Media { key: tagger.text(source).0, tokens: document_tokens(source) }
+        }
+    }
+}
+
+/// Tells a message from others in its place: who speaks, and every block.
+pub(super) fn message_tag(message: &Message<'_>, tagger: &Tagger) -> Tag {
+    let mut fields: Vec<Cow<'_, [u8]>> = vec![Cow::Borrowed(match message.role {
+        Role::User => &b"user"[..],
+        Role::Assistant => b"assistant",
+        Role::System => b"system",
+    })];
+    for block in &message.blocks {
+        match block {
+            Block::Content(block) => push_content(&mut fields, block),
+            Block::Thinking(text) => fields.extend([Cow::Borrowed(&b"thinking"[..]), text_bytes(text)]),
+            Block::ToolUse { id, name, input } => {
+                fields.extend([Cow::Borrowed(&b"call"[..]), text_bytes(id), text_bytes(name), text_bytes(input)]);
+            }
+            Block::ToolResult { id, content, is_error } => {
+                fields.extend([Cow::Borrowed(&b"result"[..]), text_bytes(id), Cow::Owned(vec![u8::from(*is_error)])]);
+                for block in content {
+                    push_content(&mut fields, block);
                 }
             }
         }
-        let (next, new) = chains.step(node, tagger.tag(fields.iter().map(|field| &**field)));
-        node = next;
-        if !new {
-            seen = at + 1;
-        }
     }
-    (node, seen)
+    tagger.tag(fields.iter().map(|field| &**field))
 }
 
 fn push_content<'a>(fields: &mut Vec<Cow<'a, [u8]>>, block: &'a ContentBlock<'_>) {

@@ -11,6 +11,7 @@ use super::key::Tag;
 
 /// The drafts of each session, sessions by their first record.
 pub(super) fn group(mut drafts: Vec<Draft>, threads: &Chains) -> Vec<Vec<Draft>> {
+    adopt(&mut drafts);
     drafts.sort_by_key(|draft| (draft.start_us, draft.position));
     let mut sessions: Vec<Vec<Draft>> = Vec::new();
     let mut named: HashMap<Tag, usize> = HashMap::new();
@@ -35,4 +36,21 @@ pub(super) fn group(mut drafts: Vec<Draft>, threads: &Chains) -> Vec<Vec<Draft>>
         }
     }
     sessions
+}
+
+/// Where each agent has a session of its own that names the one above it, the topmost is the session and the others are its agents.
+fn adopt(drafts: &mut [Draft]) {
+    let above: HashMap<Tag, Tag> = drafts
+        .iter()
+        .filter_map(|draft| draft.session.zip(draft.parent_session))
+        .filter(|(session, parent)| session != parent)
+        .collect();
+    for draft in drafts.iter_mut().filter(|draft| !above.is_empty() && draft.agent.is_none()) {
+        let Some((own, parent)) = draft.session.and_then(|own| Some((own, *above.get(&own)?))) else { continue };
+        // Sessions that name one another in a circle come to an end all the same.
+        let top = std::iter::successors(Some(parent), |session| above.get(session).copied()).take(64).last();
+        draft.agent = Some(own);
+        draft.parent_agent = (top != Some(parent)).then_some(parent);
+        draft.session = top;
+    }
 }

@@ -24,20 +24,20 @@ pub(super) fn is_zstd(head: &[u8]) -> bool {
     matches!(head, [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
-/// Reads `raw` decompressed: all members of a gzip file, all frames of a zstd file, anything else as it is.
-pub(super) fn decompress(mut raw: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+/// Reads `raw` decompressed: all members of a gzip file, all frames of a zstd file, anything else as it is; and whether it was plain.
+pub(super) fn decompress(mut raw: Box<dyn Read + Send>) -> io::Result<(bool, Box<dyn Read + Send>)> {
     let mut magic = Vec::new();
     raw.by_ref().take(4).read_to_end(&mut magic)?;
     let (gzip, zstd) = (is_gzip(&magic), is_zstd(&magic));
     let whole = Cursor::new(magic).chain(raw);
     if gzip {
-        Ok(Box::new(Compressed(MultiGzDecoder::new(BufReader::with_capacity(CHUNK, whole)))))
+        Ok((false, Box::new(Compressed(MultiGzDecoder::new(BufReader::with_capacity(CHUNK, whole))))))
     } else if zstd {
         let mut decoder = ZstdDecoder::with_buffer(BufReader::with_capacity(CHUNK, whole))?;
         decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
-        Ok(Box::new(Compressed(decoder)))
+        Ok((false, Box::new(Compressed(decoder))))
     } else {
-        Ok(Box::new(whole))
+        Ok((true, Box::new(whole)))
     }
 }
 
@@ -60,7 +60,7 @@ mod tests {
 
     fn read(compressed: &[u8]) -> (Vec<u8>, Option<ErrorKind>) {
         let mut out = Vec::new();
-        let mut reader = decompress(Box::new(Cursor::new(compressed.to_vec()))).unwrap();
+        let mut reader = decompress(Box::new(Cursor::new(compressed.to_vec()))).unwrap().1;
         let error = reader.read_to_end(&mut out).err();
         (out, error.map(|error| error.kind()))
     }

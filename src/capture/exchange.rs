@@ -56,13 +56,14 @@ impl Headers {
 }
 
 /// A request body.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub enum Body {
     /// As sent, decoded.
     Bytes(Text),
     /// There was one, but the recorder did not keep it or kept only a part.
     Lost,
     /// None.
+    #[default]
     Empty,
 }
 
@@ -76,13 +77,14 @@ pub struct Piece {
 }
 
 /// A response body, decoded.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub enum ResponseBody {
     /// In order; one piece without a time where the recorder kept only the whole. Whether it is JSON or SSE is told by content.
     Pieces(Vec<Piece>),
     /// There was one, but the recorder did not keep it.
     Lost,
     /// None.
+    #[default]
     Empty,
 }
 
@@ -97,8 +99,35 @@ pub enum Cut {
     Unknown,
 }
 
+/// How far a recorder's bodies can be trusted, the most trusted first. Of two records of one exchange the more trusted one decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trust {
+    /// As they went over the wire.
+    #[default]
+    Wire,
+    /// Put together by the client that sent or got them.
+    Client,
+    /// Written anew from what the recorder had understood: fields may be missing, but no part of the prompt.
+    Reworded,
+    /// Parts of the prompt are missing.
+    Partial,
+}
+
+/// What a recorder did to an exchange, and what it knows beyond it.
+#[derive(Clone, Default)]
+pub struct Provenance {
+    /// How far its bodies can be trusted.
+    pub trust: Trust,
+    /// It kept no system prompt.
+    pub no_system: bool,
+    /// It kept no tool definitions.
+    pub no_tools: bool,
+    /// The tool call that started the agent of this request, where the recorder says so.
+    pub spawn_call: Option<Text>,
+}
+
 /// One HTTP request and its response.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Exchange {
     /// Where it was read.
     pub position: Position,
@@ -124,6 +153,8 @@ pub struct Exchange {
     pub first_byte: Option<Moment>,
     /// When its last byte came, or when it was cut.
     pub end: Option<Moment>,
+    /// What its recorder did to it.
+    pub provenance: Provenance,
 }
 
 /// Why a record was not kept. A closed list: the summary counts by it.
@@ -155,6 +186,10 @@ pub enum SkipReason {
     CountTokens,
     /// An auxiliary request, dropped on demand.
     Auxiliary,
+    /// The same exchange, as another recorder saw it; what it knew more was taken over.
+    SeenTwice,
+    /// Of a session, harness or time that was not asked for.
+    NotSelected,
 }
 
 impl SkipReason {
@@ -173,6 +208,8 @@ impl SkipReason {
         Self::Duplicate,
         Self::CountTokens,
         Self::Auxiliary,
+        Self::SeenTwice,
+        Self::NotSelected,
     ];
 
     /// Its name in summaries.
@@ -191,6 +228,8 @@ impl SkipReason {
             Self::Duplicate => "duplicate",
             Self::CountTokens => "count_tokens",
             Self::Auxiliary => "auxiliary",
+            Self::SeenTwice => "seen_twice",
+            Self::NotSelected => "not_selected",
         }
     }
 }

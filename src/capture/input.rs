@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use walkdir::WalkDir;
 
+use super::decompress::decompress;
+
 /// Why what a user gave is no list of inputs.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
@@ -49,6 +51,11 @@ impl Input {
         self.path.as_deref().filter(|_| self.named)
     }
 
+    /// Its path, for those who read it: errors and messages may only show [`Self::named`].
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     /// Its size on disk; none for stdin and pipes.
     pub fn bytes(&self) -> Option<u64> {
         self.bytes
@@ -61,6 +68,16 @@ impl Input {
             None => Box::new(io::stdin()),
         };
         Ok(Box::new(Counted { inner, consumed: Arc::clone(&self.consumed) }))
+    }
+
+    /// Opens it, decompressed.
+    pub fn decompressed(&self) -> io::Result<Box<dyn Read + Send>> {
+        Ok(decompress(self.open()?)?.1)
+    }
+
+    /// Whether it can be read again: stdin and pipes can't.
+    pub fn can_reopen(&self) -> bool {
+        self.bytes.is_some()
     }
 }
 
@@ -124,7 +141,7 @@ impl Inputs {
                 InputError::Unreadable(argument.to_path_buf(), kind)
             })?;
             // A pipe or socket in a folder would block; one that is named is read.
-            if entry.file_type().is_file() {
+            if entry.file_type().is_file() && !belongs_to_another(entry.path()) {
                 self.push(Some(entry.into_path()), false)?;
             }
         }
@@ -138,6 +155,15 @@ impl Inputs {
         self.list.push(Input { number, path, named, bytes, consumed: Arc::clone(&self.consumed) });
         Ok(())
     }
+}
+
+/// Whether a file in a folder is a part of another one, which is read with it: the log of a database, the facts of an agent.
+fn belongs_to_another(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+    let of =
+        ["-wal", "-shm", "-journal", ".write.lock"].iter().find_map(|end| name.strip_suffix(end).map(str::to_owned));
+    let of = of.or_else(|| name.strip_suffix(".meta.json").map(|agent| format!("{agent}.jsonl")));
+    of.is_some_and(|of| path.with_file_name(of).is_file())
 }
 
 /// Counts what is read.

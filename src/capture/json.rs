@@ -5,11 +5,14 @@
 //! Records are parsed into structs whose leaves are `&RawValue`: the parser then makes no copies of its own, and what a format
 //! does not name is skipped whatever it holds.
 
+use std::fmt;
+
 use memchr::{memchr, memchr2};
 use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::exchange::SkipReason;
+use super::exchange::{Headers, SkipReason};
 use super::reader::Limits;
 use super::text::Text;
 
@@ -96,6 +99,86 @@ fn unicode(digits: &[u8]) -> (char, &[u8]) {
 fn hex(digits: &[u8]) -> (u32, &[u8]) {
     let (four, rest) = digits.split_at_checked(4).unwrap_or_default();
     (four.iter().fold(0, |code, digit| code << 4 | char::from(*digit).to_digit(16).unwrap_or(0)), rest)
+}
+
+/// A body that was stored parsed if it was JSON, and as a string otherwise.
+pub(super) fn stored(part: Part, limits: Limits) -> Result<Option<Text>, SkipReason> {
+    let Some(raw) = part else { return Ok(None) };
+    if deeper_than(raw.get(), limits.depth) {
+        return Err(SkipReason::TooDeep);
+    }
+    limits.check(text(raw).unwrap_or_else(|| Text::from(raw.get()))).map(Some)
+}
+
+/// An object of the parts that are there.
+pub(super) fn object(parts: &[(&str, Part)]) -> Text {
+    let mut out =
+        Vec::with_capacity(parts.iter().filter_map(|(_, part)| *part).map(|part| part.get().len() + 32).sum());
+    out.push(b'{');
+    for (key, value) in parts.iter().filter_map(|(key, part)| Some((key, (*part)?))) {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        for piece in [b"\"", key.as_bytes(), b"\":", value.get().as_bytes()] {
+            out.extend_from_slice(piece);
+        }
+    }
+    out.push(b'}');
+    Text::from(out)
+}
+
+/// Headers that were stored as an object: a value is a string, or a list of them.
+pub(super) fn headers(fields: Option<Fields>) -> Result<Headers, SkipReason> {
+    let mut headers = Vec::new();
+    for (name, value) in fields.map(|Fields(fields)| fields).unwrap_or_default() {
+        if let Some(value) = text(value) {
+            headers.push((name, value));
+        } else {
+            let values: Vec<&RawValue> = serde_json::from_str(value.get()).map_err(|_| SkipReason::Malformed)?;
+            for value in values {
+                headers.push((name.clone(), text(value).ok_or(SkipReason::Malformed)?));
+            }
+        }
+    }
+    Ok(Headers(headers))
+}
+
+/// The fields of an object, in order.
+#[derive(Clone)]
+pub(super) struct Fields<'a>(pub(super) Vec<(Text, &'a RawValue)>);
+
+impl<'a> Fields<'a> {
+    /// The fields of a part, if it is an object.
+    pub(super) fn of(part: Part<'a>) -> Option<Self> {
+        serde_json::from_str(part?.get()).ok()
+    }
+
+    /// The first field of a name.
+    pub(super) fn get(&self, name: &str) -> Part<'a> {
+        self.0.iter().find(|(field, _)| field.as_bytes() == name.as_bytes()).map(|(_, value)| *value)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<'de>, M::Error> {
+                let mut fields = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, _>()? {
+                    fields.push((Text::from(name), value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
 }
 
 /// Whether arrays and objects nest deeper than `limit`.

@@ -182,7 +182,7 @@ mod tests {
         let mut compressed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         io::copy(&mut io::repeat(b'x').take(64 << 20), &mut compressed).unwrap();
         let bomb = [compressed.finish().unwrap(), gzip(b"\ngood\n")].concat();
-        let source = super::super::decompress::decompress(Box::new(Cursor::new(bomb))).unwrap();
+        let source = super::super::decompress::decompress(Box::new(Cursor::new(bomb))).unwrap().1;
         let mut lines = Lines::new(source, 1 << 20, 0);
         assert_eq!(lines.next().unwrap().err().unwrap().reason, SkipReason::TooLarge);
         assert_eq!(lines.next().unwrap().ok().unwrap().bytes, b"good");
@@ -194,7 +194,7 @@ mod tests {
     fn an_input_that_fails_ends_with_one_error() {
         let whole = gzip(&b"one\ntwo\nthree, which is cut".repeat(20));
         let source =
-            super::super::decompress::decompress(Box::new(Cursor::new(whole[..whole.len() - 9].to_vec()))).unwrap();
+            super::super::decompress::decompress(Box::new(Cursor::new(whole[..whole.len() - 9].to_vec()))).unwrap().1;
         let mut lines = Lines::new(source, 100, 0);
         let mut last = None;
         while let Some(line) = lines.next() {

@@ -15,24 +15,36 @@
 
 mod body;
 mod buffer;
+mod claude_tap;
 mod claude_trace;
+mod database;
 mod decompress;
+mod envoy;
 mod exchange;
 mod har;
 mod input;
 mod json;
 mod lines;
+mod litellm;
+mod mitmproxy;
 mod moment;
 pub mod native;
+mod nginx;
+mod objects;
 mod outline;
 mod reader;
+mod router;
+mod seifghazi;
 #[cfg(test)]
 mod testing;
 mod text;
+mod transcript;
 mod url;
 
+pub use database::Database;
 pub use exchange::{
-    Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, ResponseBody, SkipReason,
+    Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, Provenance, ResponseBody, SkipReason,
+    Trust,
 };
 pub use input::{Input, InputError, Inputs};
 pub use reader::{Limits, LogReader, OpenError, READERS, Records, Sniff, open, open_as, open_stream};

@@ -3,16 +3,26 @@
 //! Invariant: a reader is chosen by content, never by name. An error says which input and which formats are known.
 
 use std::io::{self, Cursor, Read};
+use std::path::Path;
 
 use zeroize::Zeroizing;
 
+use super::claude_tap::ClaudeTap;
 use super::claude_trace::ClaudeTrace;
+use super::database::{Database, is_database};
 use super::decompress::decompress;
+use super::envoy::Envoy;
 use super::exchange::{Exchange, LogError, SkipReason};
 use super::har::Har;
 use super::input::Input;
+use super::litellm::LiteLlm;
+use super::mitmproxy::Mitmproxy;
 use super::native::Native;
+use super::nginx::Nginx;
+use super::router::Router;
+use super::seifghazi::Seifghazi;
 use super::text::Text;
+use super::transcript::Transcript;
 
 /// Decompressed bytes that a reader is chosen by.
 const HEAD: u64 = 64 << 10;
@@ -64,10 +74,23 @@ pub trait LogReader: Sync {
     fn sniff(&self, head: &[u8]) -> Sniff;
     /// The records of a decompressed log. An error of the source is the last item.
     fn read(&self, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records;
+    /// The same of a log that lies at `path`, for formats that keep more in files beside it.
+    fn read_file(&self, _path: &Path, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
+        self.read(source, limits, input)
+    }
+    /// Whether a database is of this format.
+    fn sniff_database(&self, _database: &Database) -> bool {
+        false
+    }
+    /// The records of a database of this format.
+    fn read_database(&self, _database: Database, _limits: Limits, _input: u32) -> Records {
+        Box::new(std::iter::empty())
+    }
 }
 
 /// Every log format that is read.
-pub static READERS: &[&dyn LogReader] = &[&Native, &ClaudeTrace, &Har];
+pub static READERS: &[&dyn LogReader] =
+    &[&Native, &ClaudeTrace, &Har, &ClaudeTap, &Mitmproxy, &Seifghazi, &LiteLlm, &Router, &Transcript, &Envoy, &Nginx];
 
 /// Why an input could not be read at all. Inputs are named by their number.
 #[derive(Debug, thiserror::Error)]
@@ -108,16 +131,14 @@ fn known() -> String {
 /// Opens an input and finds its reader.
 pub fn open(input: &Input, limits: Limits) -> Result<(&'static dyn LogReader, Records), OpenError> {
     let number = input.number();
-    let raw = input.open().map_err(|error| OpenError::Unreadable { input: number, kind: error.kind() })?;
-    open_stream(raw, number, limits)
+    let log = Log::open(raw(input)?, input.path(), number)?;
+    let reader = log.reader().ok_or(OpenError::Unknown { input: number })?;
+    Ok((reader, log.read(reader, limits)))
 }
 
 /// Opens an input for a reader that was named, whatever it holds.
 pub fn open_as(input: &Input, reader: &dyn LogReader, limits: Limits) -> Result<Records, OpenError> {
-    let number = input.number();
-    let unreadable = |error: io::Error| OpenError::Unreadable { input: number, kind: error.kind() };
-    let source = decompress(input.open().map_err(unreadable)?).map_err(unreadable)?;
-    Ok(reader.read(Box::new(source), limits, number))
+    Ok(Log::open(raw(input)?, input.path(), input.number())?.read(reader, limits))
 }
 
 /// Finds the reader of a stream, which may be compressed. `input` is the number that errors and positions name.
@@ -126,19 +147,66 @@ pub fn open_stream(
     input: u32,
     limits: Limits,
 ) -> Result<(&'static dyn LogReader, Records), OpenError> {
-    let mut source = decompress(raw).map_err(|error| OpenError::Unreadable { input, kind: error.kind() })?;
-    let mut head = Zeroizing::new(Vec::with_capacity(64 << 10));
-    let failed = source.by_ref().take(HEAD).read_to_end(&mut head).err();
-    if head.trim_ascii().is_empty() || head.as_slice() == b"\xef\xbb\xbf" {
-        return Err(match failed.map(|error| error.kind()) {
-            None => OpenError::Empty { input },
-            Some(io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => OpenError::Broken { input },
-            Some(kind) => OpenError::Unreadable { input, kind },
-        });
+    let log = Log::open(raw, None, input)?;
+    let reader = log.reader().ok_or(OpenError::Unknown { input })?;
+    Ok((reader, log.read(reader, limits)))
+}
+
+fn raw(input: &Input) -> Result<Box<dyn Read + Send>, OpenError> {
+    input.open().map_err(|error| OpenError::Unreadable { input: input.number(), kind: error.kind() })
+}
+
+/// A log whose start has been looked at.
+struct Log<'a> {
+    content: Content,
+    path: Option<&'a Path>,
+    input: u32,
+}
+
+enum Content {
+    /// Decompressed bytes: those looked at, and all.
+    Stream(Zeroizing<Vec<u8>>, Box<dyn Read + Send>),
+    Database(Database),
+}
+
+impl<'a> Log<'a> {
+    fn open(raw: Box<dyn Read + Send>, path: Option<&'a Path>, input: u32) -> Result<Self, OpenError> {
+        let (plain, mut source) =
+            decompress(raw).map_err(|error| OpenError::Unreadable { input, kind: error.kind() })?;
+        let mut head = Zeroizing::new(Vec::with_capacity(64 << 10));
+        let failed = source.by_ref().take(HEAD).read_to_end(&mut head).err();
+        if head.trim_ascii().is_empty() || head.as_slice() == b"\xef\xbb\xbf" {
+            return Err(match failed.map(|error| error.kind()) {
+                None => OpenError::Empty { input },
+                Some(io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => OpenError::Broken { input },
+                Some(kind) => OpenError::Unreadable { input, kind },
+            });
+        }
+        let database = is_database(&head);
+        let whole = Cursor::new(head.clone()).chain(Failed(failed)).chain(source);
+        let content = if database {
+            let database = Database::open(path.filter(|_| plain), whole);
+            Content::Database(database.map_err(|error| OpenError::Unreadable { input, kind: error.kind() })?)
+        } else {
+            Content::Stream(head, Box::new(whole))
+        };
+        Ok(Self { content, path, input })
     }
-    let reader = choose(&head).ok_or(OpenError::Unknown { input })?;
-    let whole = Cursor::new(head).chain(Failed(failed)).chain(source);
-    Ok((reader, reader.read(Box::new(whole), limits, input)))
+
+    fn reader(&self) -> Option<&'static dyn LogReader> {
+        match &self.content {
+            Content::Stream(head, _) => choose(head),
+            Content::Database(database) => READERS.iter().copied().find(|reader| reader.sniff_database(database)),
+        }
+    }
+
+    fn read(self, reader: &dyn LogReader, limits: Limits) -> Records {
+        match (self.content, self.path) {
+            (Content::Stream(_, source), Some(path)) => reader.read_file(path, source, limits, self.input),
+            (Content::Stream(_, source), None) => reader.read(source, limits, self.input),
+            (Content::Database(database), _) => reader.read_database(database, limits, self.input),
+        }
+    }
 }
 
 /// The reader that is sure, else the only one that may be right.
@@ -219,7 +287,8 @@ mod tests {
         for log in ["CANARY", r#"{"CANARY":1}"#, "[1,2]", "{", r#"{"entries":[{"CANARY":1}]}"#, "\0\0\u{feff}"] {
             let error = opened(log.as_bytes()).unwrap_err();
             assert!(matches!(error, OpenError::Unknown { input: 7 }));
-            assert_eq!(error.to_string(), "input 7 is of no known format (tracecloak-capture, claude-trace, har)");
+            let named = "input 7 is of no known format (tracecloak-capture, claude-trace, har, ";
+            assert!(error.to_string().starts_with(named));
             assert!(!format!("{error:?}").contains("CANARY"));
         }
     }

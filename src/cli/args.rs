@@ -9,7 +9,7 @@ use std::str::FromStr;
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 
-use crate::trace::vocab::{Keep, License, Profile, PromptScale, Scope, SourceFormat, Vocabulary};
+use crate::trace::vocab::{Harness, Keep, License, Profile, PromptScale, Scope, SourceFormat, Vocabulary};
 
 /// Flags of every subcommand.
 #[derive(Clone, Copy, Debug, Args)]
@@ -33,6 +33,7 @@ Examples:
 /// Logs are recognised by their content, plain or compressed with gzip or zstd. The trace appears whole or not at all.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = CONVERT_EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct ConvertArgs {
     /// Logs: files, folders (walked), globs, or - for stdin
     #[arg(value_name = "LOG", required = true)]
@@ -82,6 +83,22 @@ pub struct ConvertArgs {
     /// Leave out sessions with fewer requests
     #[arg(long, value_name = "N", env = "TRACECLOAK_MIN_REQUESTS", hide_env = true, default_value_t = 1)]
     pub min_requests: u32,
+    /// Keep only sessions of these harnesses; separate them by commas
+    #[arg(long, value_name = "LIST", env = "TRACECLOAK_ONLY_HARNESS", hide_env = true, value_delimiter = ',')]
+    #[arg(value_parser = words(Harness::ALL))]
+    pub only_harness: Vec<Harness>,
+    /// Keep only requests sent at this time or later, such as 2026-03-01T00:00:00Z; not written to the trace
+    #[arg(long, value_name = "TIME", env = "TRACECLOAK_SINCE", hide_env = true, value_parser = moment)]
+    pub since: Option<Moment>,
+    /// Keep only requests sent before this time; not written to the trace
+    #[arg(long, value_name = "TIME", env = "TRACECLOAK_UNTIL", hide_env = true, value_parser = moment)]
+    pub until: Option<Moment>,
+    /// Keep only sessions that this file lists, an id a line; of all others nothing but headers is read
+    #[arg(long, value_name = "FILE", env = "TRACECLOAK_CONSENT", hide_env = true)]
+    pub consent: Option<PathBuf>,
+    /// Read every body from its start: slow, for comparing
+    #[arg(long, env = "TRACECLOAK_REFERENCE", hide_env = true, value_parser = BoolishValueParser::new())]
+    pub reference: bool,
     /// Stop at the first record that cannot be read, instead of counting it
     #[arg(long, env = "TRACECLOAK_STRICT", hide_env = true, value_parser = BoolishValueParser::new())]
     pub strict: bool,
@@ -97,7 +114,9 @@ const INSPECT_EXAMPLES: &str = "\
 Examples:
   tracecloak inspect trace
   tracecloak inspect trace --session 0
-  tracecloak inspect trace --json | jq .requests";
+  tracecloak inspect trace --concurrency 16 --bytes-per-token 98304
+  tracecloak inspect trace --html trace.html
+  tracecloak inspect trace --json | jq .cache";
 
 /// Show what a trace holds
 #[derive(Clone, Debug, Args)]
@@ -108,6 +127,31 @@ pub struct InspectArgs {
     /// Show one session: its agents, requests and what they waited for
     #[arg(long, value_name = "N", env = "TRACECLOAK_SESSION", hide_env = true)]
     pub session: Option<u32>,
+    /// Compare with another trace: lengths, prefix structure, edges, times; exit code 1 where they differ
+    #[arg(long, value_name = "TRACE2", env = "TRACECLOAK_COMPARE", hide_env = true)]
+    pub compare: Option<PathBuf>,
+    /// Sessions that run at a time, for the cache-hit curve
+    #[arg(long, value_name = "N", env = "TRACECLOAK_CONCURRENCY", hide_env = true, default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub concurrency: u16,
+    /// Bytes that a token takes in the KV cache, to show cache sizes in bytes too
+    #[arg(long, value_name = "BYTES", env = "TRACECLOAK_BYTES_PER_TOKEN", hide_env = true)]
+    pub bytes_per_token: Option<u64>,
+    /// Write a page with plots, and a timeline of the session (or of the one with the most agents)
+    #[arg(long, value_name = "FILE", env = "TRACECLOAK_HTML", hide_env = true)]
+    pub html: Option<PathBuf>,
+    /// Replace an existing page
+    #[arg(long, env = "TRACECLOAK_FORCE", hide_env = true, value_parser = BoolishValueParser::new())]
+    pub force: bool,
+}
+
+/// A time that was typed, in microseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment(pub i64);
+
+fn moment(text: &str) -> Result<Moment, &'static str> {
+    let time = text.parse::<jiff::Timestamp>().map_err(|_| "a time is written as 2026-03-01T00:00:00Z")?;
+    Ok(Moment(time.as_microsecond()))
 }
 
 /// Which reader reads the logs.
@@ -121,7 +165,8 @@ pub enum LogFormat {
 
 impl LogFormat {
     fn words() -> impl Iterator<Item = &'static str> {
-        std::iter::once("auto").chain(SourceFormat::ALL.iter().map(|format| format.word()))
+        let logs = SourceFormat::ALL.iter().filter(|format| format.is_log());
+        std::iter::once("auto").chain(logs.map(|format| format.word()))
     }
 }
 
@@ -153,7 +198,7 @@ impl From<OsString> for TokenizerSource {
 }
 
 /// Parses the words of `members`, a part of a vocabulary or all of it.
-fn words<V: Vocabulary + Send + Sync>(members: &'static [V]) -> impl TypedValueParser<Value = V> {
+pub(super) fn words<V: Vocabulary + Send + Sync>(members: &'static [V]) -> impl TypedValueParser<Value = V> {
     PossibleValuesParser::new(members.iter().map(|member| member.word()))
         .try_map(|word| V::parse(&word).ok_or("a word outside the vocabulary"))
 }
@@ -223,6 +268,15 @@ pub(super) mod tests {
         for keep in Keep::ALL {
             assert_eq!(convert(&format!("- -o out --keep {}", keep.word())).unwrap().keep, [*keep]);
         }
+    }
+
+    #[test]
+    fn a_selection_is_by_harness_time_and_consent() {
+        let args =
+            convert("- -o out --only-harness codex,opencode --since 1970-01-01T00:00:01Z --consent ids").unwrap();
+        assert_eq!(args.only_harness, [Harness::Codex, Harness::OpenCode]);
+        assert_eq!((args.since, args.until), (Some(Moment(1_000_000)), None));
+        assert!(convert("- -o out --until yesterday").is_err());
     }
 
     #[test]

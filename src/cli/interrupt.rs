@@ -7,16 +7,17 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::Context;
 
-/// What to remove: one staged directory at a time.
-static STAGED: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// The targets for which something may be staged.
+static STAGED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static HANDLER: OnceLock<bool> = OnceLock::new();
 
 /// While it lives, an interrupt removes what is staged for a target.
 pub(super) struct Removing;
 
-/// Removes what is staged for `target` if the user interrupts.
-pub(super) fn removing(target: &Path) -> anyhow::Result<Removing> {
-    *STAGED.lock().unwrap_or_else(PoisonError::into_inner) = Some(target.to_path_buf());
+/// Removes what is staged for `targets` if the user interrupts.
+pub(super) fn removing(targets: &[&Path]) -> anyhow::Result<Removing> {
+    *STAGED.lock().unwrap_or_else(PoisonError::into_inner) =
+        targets.iter().map(|target| target.to_path_buf()).collect();
     if !HANDLER.get_or_init(|| ctrlc::set_handler(interrupted).is_ok()) {
         return Err(anyhow::anyhow!("the handler is taken")).context("cannot watch for interrupts");
     }
@@ -25,7 +26,7 @@ pub(super) fn removing(target: &Path) -> anyhow::Result<Removing> {
 
 #[expect(clippy::exit, reason = "an interrupt ends the program, once nothing half is left behind")]
 fn interrupted() {
-    if let Some(target) = STAGED.lock().unwrap_or_else(PoisonError::into_inner).as_deref() {
+    for target in STAGED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         crate::format::remove_staged(target);
     }
     // As a shell reports a program that SIGINT ended.
@@ -34,6 +35,6 @@ fn interrupted() {
 
 impl Drop for Removing {
     fn drop(&mut self) {
-        *STAGED.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        STAGED.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

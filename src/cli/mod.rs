@@ -8,17 +8,25 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub mod args;
+mod audit;
+pub mod compare;
 mod completions;
 mod convert;
+mod derive;
 pub mod exit;
+mod export;
 mod guard;
+mod import;
 mod inspect;
 mod interrupt;
 pub mod key;
 mod keygen;
 mod man;
+mod mock;
 pub mod output;
 pub mod progress;
+pub mod replay;
+mod source_check;
 
 use args::Globals;
 use exit::Exit;
@@ -41,9 +49,16 @@ struct Cli {
 
 /// The subcommands; each has a file of its own.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, on the stack, once")]
 enum Command {
     Convert(args::ConvertArgs),
     Inspect(args::InspectArgs),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
+    Derive(derive::DeriveArgs),
+    Replay(replay::args::ReplayArgs),
+    Mock(mock::MockArgs),
+    Audit(audit::AuditArgs),
     Keygen(keygen::KeygenArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -54,6 +69,12 @@ impl Command {
         match self {
             Self::Convert(args) => convert::run(args, globals),
             Self::Inspect(args) => inspect::run(args, globals),
+            Self::Import(args) => import::run(args, globals),
+            Self::Export(args) => export::run(args, globals),
+            Self::Derive(args) => derive::run(args, globals),
+            Self::Replay(args) => replay::run(args, globals),
+            Self::Mock(args) => mock::run(args, globals),
+            Self::Audit(args) => audit::run(args, globals),
             Self::Keygen(args) => keygen::run(args),
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),

@@ -9,18 +9,20 @@
 pub mod card;
 pub mod check;
 mod error;
+pub mod foreign;
 pub mod manifest;
 pub mod parquet;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod schemas;
 mod staging;
+pub mod tokens;
 
 use std::path::Path;
 
 pub use check::Checker;
 pub use error::{Fault, FileName, FormatError};
-pub use staging::remove_staged;
+pub use staging::{publish, remove_staged};
 
 use crate::trace::vocab::Loss;
 use crate::trace::{Manifest, Session};

@@ -59,10 +59,19 @@ impl Drop for Staged {
     }
 }
 
+/// Moves a finished trace to its target.
+///
+/// # Errors
+/// If there is something at the target that may not be replaced, or the move fails; the trace is then removed.
+pub fn publish(from: &Path, target: &Path, replace: bool) -> Result<(), FormatError> {
+    Staged { target: target.to_owned(), path: from.to_owned(), replace }.publish()
+}
+
 /// Removes what this process has staged for `target`, if anything: for a handler of Ctrl-C.
 pub fn remove_staged(target: &Path) {
     if let Some(staged) = beside(target, "partial") {
-        drop(fs::remove_dir_all(staged));
+        // A trace is a folder; an export may be a file.
+        drop(fs::remove_dir_all(&staged).or_else(|_| fs::remove_file(&staged)));
     }
 }
 

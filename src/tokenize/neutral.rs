@@ -76,6 +76,10 @@ impl<E: Encoder> Neutral<E> {
 }
 
 impl<E: Encoder> Layout for Neutral<E> {
+    fn is_additive(&self) -> bool {
+        true
+    }
+
     fn lay(&mut self, prompt: &Prompt<'_>) -> Result<Laid, LayoutError> {
         let mut tokens = Vec::new();
         for tool in &prompt.tools {
@@ -156,6 +160,15 @@ mod tests {
             let head = layout.lay(&prompt(&a[..shared])).unwrap().tokens;
             prop_assert!(laid.iter().all(|tokens| tokens.starts_with(&head)));
         }
+    }
+
+    #[test]
+    fn a_prompt_is_the_sum_of_its_messages() {
+        let texts = [vec!["one ".to_owned(), "two".to_owned()], vec![], vec!["three\n".to_owned()]];
+        let whole = builtin().lay(&prompt(&texts)).unwrap().tokens;
+        let parts: Vec<Token> =
+            texts.iter().flat_map(|text| builtin().lay(&prompt(std::slice::from_ref(text))).unwrap().tokens).collect();
+        assert!(builtin().is_additive() && whole == parts);
     }
 
     #[test]

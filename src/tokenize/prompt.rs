@@ -96,6 +96,11 @@ pub trait Layout: Send {
     /// # Errors
     /// Where a chat template refuses the prompt; the message never quotes it.
     fn lay(&mut self, prompt: &Prompt<'_>) -> Result<Laid, LayoutError>;
+
+    /// Whether the tokens of a prompt are those of its tools and system, then those of each message, as if laid by itself.
+    fn is_additive(&self) -> bool {
+        false
+    }
 }
 
 /// A chat template refused a prompt or could not be rendered.

@@ -61,6 +61,10 @@ impl<V: Vocabulary> serde::de::Visitor<'_> for WordVisitor<V> {
     }
 }
 
+mod foreign;
+
+pub use foreign::{Anomaly, Inferred, Loss, SourceFormat};
+
 vocabulary! {
     /// What a request was for.
     RequestKind {
@@ -348,18 +352,6 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// Formats that a trace can come from.
-    SourceFormat {
-        /// Our own capture JSONL.
-        Capture = "tracecloak-capture",
-        /// claude-trace JSONL.
-        ClaudeTrace = "claude-trace",
-        /// HTTP Archive.
-        Har = "har",
-    }
-}
-
-vocabulary! {
     /// Tokenizers that a manifest may name; every other one is `custom`.
     TokenizerName {
         /// The embedded one: the vocabulary of the first Claude models.
@@ -394,14 +386,6 @@ vocabulary! {
     KUnit {
         /// Labelled contributors.
         Contributor = "contributor",
-    }
-}
-
-vocabulary! {
-    /// What an import could not carry over.
-    Loss {
-        /// The source has no edges, or fewer than a trace holds.
-        Edges = "edges",
     }
 }
 

@@ -5,6 +5,8 @@
 
 pub mod anthropic;
 mod json;
+pub mod openai_chat;
+pub mod openai_responses;
 mod sse;
 
 pub use json::compact;

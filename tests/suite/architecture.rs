@@ -48,8 +48,9 @@ const PLACES: &[(&[&str], &[&str], &str)] = &[
         "take the value as an argument; cli reads the environment",
     ),
     (&["anyhow::", "anyhow!(", "use anyhow"], &["cli"], "use the thiserror enum of the layer"),
-    (&["SystemTime", "Instant"], &["cli", "proxy", "replay"], "take the time as an argument"),
-    (&["process::exit", "process::abort"], &[], "return an exit code to cli::main"),
+    (&["SystemTime", "Instant::now"], &["cli", "proxy", "replay", "mock"], "take the time as an argument"),
+    // An interrupt has nobody to return to.
+    (&["process::exit", "process::abort"], &["cli"], "return an exit code to cli::main"),
     (&["todo!(", "unimplemented!("], &[], "finish it, or leave the command out"),
 ];
 

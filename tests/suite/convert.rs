@@ -31,15 +31,17 @@ fn cases() -> Vec<(PathBuf, Value)> {
         .map(Result::unwrap)
         .map(|expected| {
             let stem = expected.to_str().unwrap().strip_suffix(".expected.json").unwrap().to_owned();
-            let log = ["jsonl", "har"]
-                .map(|ending| PathBuf::from(format!("{stem}.{ending}")))
+            // A log is a file or, of transcripts, a folder.
+            let endings = ["", ".jsonl", ".json", ".har", ".flow", ".log", ".sqlite3"];
+            let log = endings
+                .map(|ending| PathBuf::from(format!("{stem}{ending}")))
                 .into_iter()
                 .find(|log| log.exists())
                 .unwrap();
             (log, serde_json::from_slice(&std::fs::read(&expected).unwrap()).unwrap())
         })
         .collect();
-    assert!(cases.len() >= 17, "only {} fixtures found", cases.len());
+    assert!(cases.len() >= 33, "only {} fixtures found", cases.len());
     cases
 }
 
@@ -129,11 +131,25 @@ fn all_fixtures_convert_in_one_run_and_the_same_bytes_come_out_under_any_key() {
         let (one, output) = convert(all, flags);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let (two, _) = convert(all, flags);
-        for entry in std::fs::read_dir(one.path().join("trace")).unwrap() {
-            let name = entry.unwrap().file_name();
-            let read = |folder: &tempfile::TempDir| std::fs::read(folder.path().join("trace").join(&name)).unwrap();
-            assert!(read(&one) == read(&two), "{name:?} differs between two keys");
-        }
+        assert!(bytes(&one) == bytes(&two), "two keys give two traces under {flags:?}");
+    }
+}
+
+/// Every file of a trace folder.
+fn bytes(folder: &tempfile::TempDir) -> Vec<(std::ffi::OsString, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder.path().join("trace")).unwrap().map(Result::unwrap);
+    let mut files: Vec<_> = entries.map(|entry| (entry.file_name(), std::fs::read(entry.path()).unwrap())).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn reading_on_from_earlier_bodies_gives_the_bytes_of_reading_each_from_its_start() {
+    let all = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/capture"));
+    for flags in [&["--profile", "private", "--keep", "skip-counts"][..], &["--scope", "dataset"]] {
+        let (fast, _) = convert(all, flags);
+        let (plain, _) = convert(all, &[flags, &["--reference"]].concat());
+        assert!(bytes(&fast) == bytes(&plain));
     }
 }
 

@@ -199,6 +199,17 @@ proptest! {
     }
 }
 
+/// The builtin tokenizer writes a blank line at the very end as one token, before a word as two: that token is forgotten, and
+/// a prompt that extends another may begin where that one's own part begins.
+#[test]
+fn what_extends_a_prompt_without_words_of_its_own_still_parts_from_others() {
+    let sessions = grown(&[vec![(0, 0, 37, 0, false), (0, 1, 1, 0, false), (0, u32::MAX, 20, 0, true)]], 16);
+    let mut synthesizer = synthesizer(template(TRIMMED), 16, Form::Chat).unwrap();
+    assert_eq!(synthesizer.wrapping().forgotten, 1);
+    let report = verified(&mut synthesizer, &sessions);
+    assert!(report.is_exact() && report.requests == 3, "{report:?}");
+}
+
 fn messages(form: PromptForm) -> Vec<String> {
     match form {
         PromptForm::Chat(messages) => messages.into_iter().map(|message| message.content).collect(),
@@ -297,26 +308,26 @@ fn real_answers_take_the_place_of_made_up_ones_and_lengths_stay() {
 
 #[test]
 fn sessions_share_the_head_and_nothing_more_and_the_seed_changes_all() {
-    let sessions = |block_size: u32| -> Vec<Session> {
-        let mut grower = Grower::new(block_size);
-        let one = |_| {
-            grower.push(None, 0, 70, 10, false);
-            grower.finish()
-        };
-        (0..300).map(one).collect()
-    };
     // Also where the head is more than a block.
     for block_size in [64, 16] {
-        let mut synthesizer = synthesizer(template(CHANNELS), block_size, Form::Chat).unwrap();
-        let report = verified(&mut synthesizer, &sessions(block_size));
+        let mut grower = Grower::new(block_size);
+        let sessions: Vec<_> = (0..300)
+            .map(|_| {
+                grower.push(None, 0, 60, 10, false);
+                grower.finish()
+            })
+            .collect();
+        let report = verified(&mut synthesizer(template(CHANNELS), block_size, Form::Chat).unwrap(), &sessions);
         assert_eq!((report.roots, report.roots_alike, report.requests), (300, 0, 300));
         assert!(report.is_exact() && report.head_tokens > 16);
     }
-    let sessions = sessions(64);
+    let mut grower = Grower::new(64);
+    grower.push(None, 0, 60, 10, false);
+    let sessions = [grower.finish()];
     let prompt = |seed| {
         let setup = Setup { seed, cache_dir: Some(cache()), ..Setup::new(64) };
         let mut made = PromptSynthesizer::new(&Tokenizer::builtin().unwrap(), template(MARKED), setup).unwrap();
-        let tree = made.tree(&mut TreeBase::default(), &sessions[..1]).unwrap();
+        let tree = made.tree(&mut TreeBase::default(), &sessions).unwrap();
         made.prompt(&tree, 0).unwrap()
     };
     assert_ne!(prompt(1), prompt(2));

@@ -7,16 +7,14 @@
 
 mod orphans;
 
-use std::fmt;
 use std::io::Read;
 
 use serde::Deserialize;
-use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use self::orphans::Orphans;
 use crate::capture::exchange::{
-    Body, Cut, Exchange, Headers, Moment, Piece, Position, Precision, ResponseBody, SkipReason,
+    Body, Cut, Exchange, Headers, Moment, Piece, Position, Precision, Provenance, ResponseBody, SkipReason,
 };
 use crate::capture::json::{self, Part};
 use crate::capture::lines::LineRecords;
@@ -79,7 +77,7 @@ struct Request<'a> {
     #[serde(borrow)]
     url: Part<'a>,
     #[serde(borrow)]
-    headers: Option<Fields<'a>>,
+    headers: Option<json::Fields<'a>>,
     #[serde(borrow)]
     body: Part<'a>,
 }
@@ -91,7 +89,7 @@ struct Response<'a> {
     #[serde(borrow)]
     status_code: Part<'a>,
     #[serde(borrow)]
-    headers: Option<Fields<'a>>,
+    headers: Option<json::Fields<'a>>,
     #[serde(borrow)]
     body: Part<'a>,
     #[serde(borrow)]
@@ -105,8 +103,8 @@ fn exchange(line: &str, position: Position, limits: Limits) -> Result<Exchange, 
         position,
         method: json::get(request.method, json::text)?.unwrap_or_default(),
         path: Text::from(path_and_query(url.as_str().unwrap_or_default())),
-        headers: headers(request.headers)?,
-        body: stored(request.body, limits)?.map_or(Body::Empty, Body::Bytes),
+        headers: json::headers(request.headers)?,
+        body: json::stored(request.body, limits)?.map_or(Body::Empty, Body::Bytes),
         status: None,
         response_headers: Headers::default(),
         response: ResponseBody::Lost,
@@ -114,13 +112,14 @@ fn exchange(line: &str, position: Position, limits: Limits) -> Result<Exchange, 
         start: json::get(request.timestamp, seconds)?,
         first_byte: None,
         end: json::get(logged_at, |raw| rfc3339(json::text(raw)?.as_str()?))?,
+        provenance: Provenance::default(),
     };
     if let Some(response) = response {
         exchange.status = json::get(response.status_code, json::number)?.filter(|status| *status != 0);
-        exchange.response_headers = headers(response.headers)?;
+        exchange.response_headers = json::headers(response.headers)?;
         exchange.first_byte = json::get(response.timestamp, seconds)?;
         let raw = json::get(response.body_raw, json::text)?.map(|text| limits.check(text)).transpose()?;
-        exchange.response = match raw.or(stored(response.body, limits)?) {
+        exchange.response = match raw.or(json::stored(response.body, limits)?) {
             Some(text) if text.is_empty() => ResponseBody::Empty,
             Some(text) => ResponseBody::Pieces(vec![Piece { at_us: None, text }]),
             None => ResponseBody::Lost,
@@ -130,51 +129,11 @@ fn exchange(line: &str, position: Position, limits: Limits) -> Result<Exchange, 
     Ok(exchange)
 }
 
-/// A body that was stored parsed if it was JSON, and as a string otherwise.
-fn stored(part: Part, limits: Limits) -> Result<Option<Text>, SkipReason> {
-    let Some(raw) = part else { return Ok(None) };
-    if json::deeper_than(raw.get(), limits.depth) {
-        return Err(SkipReason::TooDeep);
-    }
-    limits.check(json::text(raw).unwrap_or_else(|| Text::from(raw.get()))).map(Some)
-}
-
 /// A time in seconds, as JavaScript writes milliseconds.
 fn seconds(raw: &RawValue) -> Option<Moment> {
     let fraction = raw.get().split_once('.').map_or(0, |(_, digits)| digits.len());
     let precision = if fraction > 3 { Precision::Micro } else { Precision::Milli };
     Some(Moment { unix_us: micros(raw.get(), 1e6)?, precision })
-}
-
-fn headers(fields: Option<Fields>) -> Result<Headers, SkipReason> {
-    let fields = fields.map(|Fields(fields)| fields).unwrap_or_default();
-    let pairs = fields.into_iter().map(|(name, value)| Some((name, json::text(value)?)));
-    pairs.collect::<Option<_>>().map(Headers).ok_or(SkipReason::Malformed)
-}
-
-/// The fields of an object, in order.
-struct Fields<'a>(Vec<(Text, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Fields<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-                formatter.write_str("an object")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<'de>, M::Error> {
-                let mut fields = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, _>()? {
-                    fields.push((Text::from(name), value));
-                }
-                Ok(Fields(fields))
-            }
-        }
-        deserializer.deserialize_map(Collect)
-    }
 }
 
 #[cfg(test)]

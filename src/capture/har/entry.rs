@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::capture::body::{base64, request_body, response_body};
-use crate::capture::exchange::{Body, Cut, Exchange, Headers, Piece, Position, ResponseBody, SkipReason};
+use crate::capture::exchange::{Body, Cut, Exchange, Headers, Piece, Position, Provenance, ResponseBody, SkipReason};
 use crate::capture::json::{self, Part};
 use crate::capture::moment::{micros, rfc3339};
 use crate::capture::reader::Limits;
@@ -120,6 +120,7 @@ pub(super) fn exchange(entry: &str, position: Position, limits: Limits) -> Resul
         start: json::get(started_date_time, |raw| rfc3339(json::text(raw)?.as_str()?))?,
         first_byte: None,
         end: None,
+        provenance: Provenance::default(),
     };
     times(&mut exchange, time, timings)?;
     match response {

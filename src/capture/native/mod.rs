@@ -12,7 +12,9 @@ use serde_json::value::RawValue;
 
 pub use self::write::write;
 use super::body::{base64, request_body, response_body};
-use super::exchange::{Body, Cut, Exchange, Headers, Moment, Piece, Position, Precision, ResponseBody, SkipReason};
+use super::exchange::{
+    Body, Cut, Exchange, Headers, Moment, Piece, Position, Precision, Provenance, ResponseBody, SkipReason,
+};
 use super::json::{self, Part};
 use super::lines::LineRecords;
 use super::outline::{Outline, sniff_lines};
@@ -138,6 +140,7 @@ fn exchange(line: &str, position: Position, limits: Limits) -> Result<Exchange, 
         start: moment(record.start_us)?,
         first_byte: moment(record.first_byte_us)?,
         end: moment(record.end_us)?,
+        provenance: Provenance::default(),
     })
 }
 
@@ -323,6 +326,7 @@ mod tests {
                 start: moments[0],
                 first_byte: moments[1],
                 end: moments[2],
+                provenance: Provenance::default(),
             };
             let log = written(&exchange);
             let back = read_one(&Native, &log);

@@ -3,22 +3,24 @@
 //! Invariant: the trace appears whole or not at all; each record read is kept or counted under one reason; nothing that came from a
 //! log is printed.
 
+mod gate;
 mod summary;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 
 use super::args::{ConvertArgs, Globals, LogFormat, TokenizerSource};
 use super::exit::{Exit, Hint};
 use super::{interrupt, key, progress::Progress};
-use crate::anonymize::{self, Converter, Key, Options, Rules};
+use crate::anonymize::{self, Converter, Key, Options, Rules, Selection};
 use crate::capture::{self, Input, Inputs, Limits, LogError, OpenError, Records};
 use crate::format::parquet::Directory;
-use crate::format::{TraceFormat, TraceSink};
+use crate::format::{self, TraceFormat, TraceSink};
 use crate::tokenize::{self, TokenizerInfo, TokenizerSpec};
 use crate::trace::manifest::{FORMAT_VERSION, Named, Sha256, SkipCounts, ToolName, ToolVersion, Totals};
-use crate::trace::vocab::{Keep, SourceFormat, TemplateName, TokenizerName, Vocabulary};
+use crate::trace::vocab::{Keep, Loss, SourceFormat, TemplateName, TokenizerName, Vocabulary};
 use crate::trace::{Manifest, Session};
 
+use gate::SourceCheck;
 use summary::{InputCounts, Report};
 
 pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> {
@@ -39,6 +41,8 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
         prompt_scale: args.prompt_scale,
         drop_auxiliary: args.drop_aux,
         min_requests: usize::try_from(args.min_requests).unwrap_or(usize::MAX),
+        selection: selection(args)?,
+        reuse: if args.reference { 0 } else { 1 << 30 },
     };
     let mut converter = Converter::new(options, &key, layout, Box::new(tokenizer));
     let counts = read(args, globals, &inputs, &mut converter)?;
@@ -46,16 +50,32 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
     if sessions.is_empty() {
         summary::print_records(&summary);
         return Err(anyhow!("nothing usable in {} inputs", inputs.list().len()))
-            .hint("convert reads Anthropic Messages traffic recorded by a proxy; the counts above say why records were left out");
+            .hint("convert reads traffic of the Anthropic and OpenAI APIs that a proxy or a client recorded; the counts above say why records were left out");
     }
     let head = manifest(args, &rules, &counts, &info, &summary);
-    let (manifest, bytes) = write(args, head, &sessions)?;
-    Report { manifest: &manifest, summary: &summary, inputs: &counts, bytes_in: inputs.consumed(), bytes_out: bytes }
+    let bytes_in = inputs.consumed();
+    let (manifest, bytes_out, source_check) = write(args, head, &sessions, &inputs)?;
+    Report { manifest: &manifest, summary: &summary, inputs: &counts, bytes_in, bytes_out, source_check }
         .print(globals)?;
     Ok(Exit::Fine)
 }
 
-fn spec(source: &TokenizerSource) -> TokenizerSpec {
+fn selection(args: &ConvertArgs) -> anyhow::Result<Selection> {
+    let read = |path: &std::path::PathBuf| {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let ids = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        anyhow::Ok(ids.map(str::to_ascii_lowercase).collect())
+    };
+    Ok(Selection {
+        harnesses: args.only_harness.clone(),
+        since_us: args.since.map(|time| time.0),
+        until_us: args.until.map(|time| time.0),
+        consent: args.consent.as_ref().map(read).transpose()?,
+    })
+}
+
+/// What to load for `--tokenizer`.
+pub(super) fn spec(source: &TokenizerSource) -> TokenizerSpec {
     match source {
         TokenizerSource::Builtin => TokenizerSpec::Builtin,
         TokenizerSource::Path(path) if path.is_dir() => TokenizerSpec::Dir(path.clone()),
@@ -94,7 +114,7 @@ fn read(
         counts.read += 1;
         counts.formats.extend(format);
         for record in records {
-            let outcome = converter.push(record.as_ref().map_err(|error| *error));
+            let outcome = converter.push(record);
             match outcome {
                 Err(error) if args.strict => {
                     return Err(error)
@@ -161,7 +181,14 @@ fn manifest(
         prompt_scale: args.prompt_scale,
         source_formats: SourceFormat::ALL.iter().copied().filter(|format| counts.formats.contains(format)).collect(),
         totals: Totals::default(),
-        loss: Vec::new(),
+        loss: [
+            (Loss::SystemPrompt, summary.no_system),
+            (Loss::ToolDefinitions, summary.no_tools),
+            (Loss::Answers, summary.no_answer),
+        ]
+        .into_iter()
+        .filter_map(|(loss, requests)| (requests > 0).then_some(loss))
+        .collect(),
         skip_counts: rules.keeps(Keep::SkipCounts).then_some(SkipCounts { records: summary.read, skipped }),
         license: args.license,
         files: Vec::new(),
@@ -179,22 +206,31 @@ pub(super) fn version() -> ToolVersion {
     }
 }
 
-fn write(args: &ConvertArgs, head: Manifest, sessions: &[Session]) -> anyhow::Result<(Manifest, u64)> {
-    let _guard = interrupt::removing(&args.output)?;
-    let mut sink: Box<dyn TraceSink> =
-        Directory.create(&args.output, head, args.force).context("cannot begin the trace")?;
+/// Writes the trace beside its target, checks it, and puts it in place.
+fn write(
+    args: &ConvertArgs,
+    head: Manifest,
+    sessions: &[Session],
+    inputs: &Inputs,
+) -> anyhow::Result<(Manifest, u64, SourceCheck)> {
+    let waiting = gate::waiting_room(&args.output)?;
+    let _guard = interrupt::removing(&[&waiting, &args.output])?;
+    let mut sink: Box<dyn TraceSink> = Directory.create(&waiting, head, false).context("cannot begin the trace")?;
     for session in sessions {
         sink.session(session).context("cannot write the trace")?;
     }
     let manifest = sink.finish().context("cannot finish the trace")?;
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(&args.output).context("cannot read the trace back")? {
-        bytes += entry.and_then(|entry| entry.metadata()).context("cannot read the trace back")?.len();
-    }
-    if bytes == 0 {
-        bail!("the trace is empty");
-    }
-    Ok((manifest, bytes))
+    let checked = gate::check(&waiting, inputs).and_then(|checked| {
+        let mut bytes = 0;
+        for entry in std::fs::read_dir(&waiting).context("cannot read the trace back")? {
+            bytes += entry.and_then(|entry| entry.metadata()).context("cannot read the trace back")?.len();
+        }
+        format::publish(&waiting, &args.output, args.force).context("cannot put the trace in place")?;
+        Ok((manifest, bytes, checked))
+    });
+    // After a success it is gone; after a failure nothing of it may stay.
+    std::fs::remove_dir_all(&waiting).ok();
+    checked
 }
 
 /// The first few errors, for a person to look at.

@@ -8,6 +8,7 @@ use std::io::Write as _;
 
 use serde_json::{Value, json};
 
+use super::gate::SourceCheck;
 use crate::anonymize::Summary;
 use crate::capture::{LogError, SkipReason};
 use crate::cli::args::Globals;
@@ -32,6 +33,7 @@ pub(super) struct Report<'a> {
     pub(super) inputs: &'a InputCounts,
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
+    pub(super) source_check: SourceCheck,
 }
 
 impl Report<'_> {
@@ -66,7 +68,13 @@ impl Report<'_> {
                 "subagents": summary.found.subagents, "unmatched_agents": summary.found.unmatched_agents,
                 "unmatched_calls": summary.found.unmatched_calls, "without_edge": summary.found.without_edge,
             },
+            "joined": { "merged": summary.joined.merged, "added": summary.joined.added, "conflicts": summary.joined.conflicts },
+            "not_recorded": { "system": summary.no_system, "tools": summary.no_tools, "answers": summary.no_answer },
             "prompt_scale": summary.residual.map(|residual| json!({ "requests": residual.requests, "stated": residual.stated, "off": residual.off })),
+            "source_check": match self.source_check {
+                SourceCheck::Passed { bytes } => json!({ "run": true, "bytes": bytes }),
+                SourceCheck::NotRun => json!({ "run": false }),
+            },
             "totals": manifest.totals,
             "bytes": { "in": self.bytes_in, "out": self.bytes_out },
         })
@@ -105,6 +113,24 @@ impl Report<'_> {
             bytes(self.bytes_out),
             ratio(self.bytes_out, totals.requests),
         );
+        if summary.joined.merged > 0 {
+            let joined = &summary.joined;
+            let (merged, added) = (number(joined.merged), number(joined.added));
+            writeln!(
+                text,
+                "joined    {merged} requests that several logs tell of; {added} facts added, {} in conflict",
+                number(joined.conflicts)
+            )
+            .ok();
+        }
+        let lost = [
+            (summary.no_system, "without their system prompt"),
+            (summary.no_tools, "without their tools"),
+            (summary.no_answer, "without their answer"),
+        ];
+        for (requests, what) in lost.iter().filter(|(requests, _)| *requests > 0) {
+            writeln!(text, "lost      {} requests {what}: their recorder kept none", number(*requests)).ok();
+        }
         if let Some(residual) = summary.residual {
             writeln!(
                 text,
@@ -114,6 +140,10 @@ impl Report<'_> {
             )
             .ok();
         }
+        text.push_str(match self.source_check {
+            SourceCheck::Passed { .. } => "checked   audited; nothing of the logs is in it\n",
+            SourceCheck::NotRun => "checked   audited; source check not run: some input can't be read again\n",
+        });
         for error in &inputs.errors {
             writeln!(text, "skipped   input {}: {error}", error.position.input).ok();
         }

@@ -18,7 +18,10 @@ mod write;
 use std::path::Path;
 
 pub use cell::{Kind, Words};
+pub(crate) use pages::contained;
 pub use read::Reader;
+pub(crate) use rows::Base;
+pub(crate) use schema::{AgentRow, EdgeRow, RequestRow, Row, SessionRow, ToolRow};
 pub use schema::{Column, PARTS, Unit, columns, meaning};
 pub use table::Limits;
 pub use write::Writer;

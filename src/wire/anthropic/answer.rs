@@ -1,12 +1,14 @@
-//! A Messages answer: JSON, or a stream of events, put together as it comes.
+//! An answer: JSON, or a stream of events, put together as it comes. Which API gave it is told by content, since some recorders
+//! (LiteLLM) keep the answer of one API in the form of another.
 //!
 //! Invariant: usage is merged over events, each field at its last stated value; what the stream did not finish is not made up.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::wire::Sse;
+use crate::wire::{Sse, compact, openai_chat, openai_responses};
 
 /// Token counts as stated; the last statement of each wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct Usage {
     pub cache_write_1h: Option<u64>,
     /// `output_tokens`, once the answer is whole.
     pub output: Option<u64>,
+    /// Of those, what was thought, where it is stated.
+    pub reasoning: Option<u64>,
 }
 
 /// What an answer said or did, in order.
@@ -35,7 +39,7 @@ pub enum Made {
         id: String,
         /// The tool.
         name: String,
-        /// Its input as JSON, as far as it came.
+        /// Its input as JSON, compact, as far as it came.
         input: String,
         /// When it was whole, in microseconds since the request was sent.
         whole_at_us: Option<u64>,
@@ -77,6 +81,8 @@ pub struct AnswerReader {
 struct Building {
     answer: Answer,
     blocks: BTreeMap<u64, Made>,
+    chat: openai_chat::Building,
+    responses: openai_responses::Building,
 }
 
 impl AnswerReader {
@@ -106,12 +112,28 @@ impl AnswerReader {
     pub fn finish(mut self) -> Answer {
         if self.streamed == Some(true) {
             self.sse.finish(|event| self.building.event(event.name, event.data, None));
-        } else if let Ok(body) = serde_json::from_slice::<Frame>(&self.head) {
+        } else if !self.building.chat.take(&self.head, None)
+            && !self.building.responses.take(&self.head)
+            && let Ok(body) = serde_json::from_slice::<Frame>(&self.head)
+        {
             self.building.body(body);
         }
-        let Building { mut answer, blocks } = self.building;
+        let Building { mut answer, blocks, chat, responses } = self.building;
+        if let Some(found) = chat.finish().or_else(|| responses.finish()) {
+            // An error in the stream is in the same form everywhere.
+            let error = if found.error.is_empty() { answer.error } else { found.error };
+            return Answer { error, ..found };
+        }
         if answer.made.is_empty() {
             answer.made = blocks.into_values().collect();
+        }
+        for made in &mut answer.made {
+            // Some recorders space JSON.
+            if let Made::ToolUse { input, .. } = made
+                && let Cow::Owned(compact) = compact(input)
+            {
+                *input = compact;
+            }
         }
         answer
     }
@@ -229,9 +251,15 @@ impl Building {
 
     /// An event of a stream. Its type is in the data; some recorders drop the `event:` lines.
     fn event(&mut self, name: &[u8], data: &[u8], at_us: Option<u64>) {
-        let Ok(frame) = serde_json::from_slice::<Frame>(data) else { return };
+        let Ok(frame) = serde_json::from_slice::<Frame>(data) else {
+            self.chat.take(data, at_us);
+            return;
+        };
         let answer = &mut self.answer;
         let kind = if frame.kind.is_empty() { std::str::from_utf8(name).unwrap_or_default() } else { &frame.kind };
+        if kind.is_empty() && self.chat.take(data, at_us) || self.responses.event(kind, data, at_us) {
+            return;
+        }
         match kind {
             "message_start" => {
                 answer.id = frame.message.id;
@@ -331,7 +359,8 @@ mod tests {
                 cache_read: Some(10),
                 cache_write_5m: Some(5),
                 cache_write_1h: Some(2),
-                output: Some(42)
+                output: Some(42),
+                reasoning: None,
             }
         );
         assert!(matches!(&answer.made[0], Made::Text(text) if text == "one two"));

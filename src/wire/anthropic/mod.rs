@@ -4,7 +4,7 @@
 //! whole body invalid.
 
 mod answer;
-mod request;
+pub(super) mod request;
 
 pub use answer::{Answer, AnswerReader, Made, Usage};
-pub use request::{Block, ContentBlock, Message, MessagesRequest, Role, ToolDefinition};
+pub use request::{Block, ContentBlock, Message, MessagesRequest, Role, ToolDefinition, messages_from};

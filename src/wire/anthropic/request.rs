@@ -19,6 +19,8 @@ pub struct MessagesRequest<'a> {
     pub system: Vec<Block<'a>>,
     /// Messages.
     pub messages: Vec<Message<'a>>,
+    /// Offset in the body behind the bracket that opens the messages.
+    pub messages_at: usize,
     /// `metadata.user_id`.
     pub user_id: Option<Cow<'a, str>>,
     /// The limit asked for.
@@ -60,6 +62,8 @@ pub struct Message<'a> {
     pub blocks: Vec<Block<'a>>,
     /// Its last block with a cache mark.
     pub last_mark: Option<usize>,
+    /// Offset in the body of its end.
+    pub end: usize,
 }
 
 /// A block of a message.
@@ -140,13 +144,48 @@ impl<'a> MessagesRequest<'a> {
             model: lenient::<Text<'_>>(fields.model).map(|text| text.0).unwrap_or_default(),
             tools: list(fields.tools)?.into_iter().map(tool).collect::<Result<_, _>>()?,
             system: fields.system.map_or(Ok(Vec::new()), |raw| blocks(raw, 0))?,
-            messages: list(Some(fields.messages))?.into_iter().map(message).collect::<Result<_, _>>()?,
+            messages: list(Some(fields.messages))?
+                .into_iter()
+                .map(|raw| message(raw, body))
+                .collect::<Result<_, _>>()?,
+            messages_at: end_of(body, fields.messages.get()) - fields.messages.get().len() + 1,
             user_id: lenient::<Metadata<'_>>(fields.metadata).and_then(|metadata| metadata.user_id).map(|text| text.0),
             max_tokens: lenient(fields.max_tokens),
             stream: lenient(fields.stream),
             wants_json: lenient::<OutputConfig<'_>>(fields.output_config).is_some_and(|config| config.format.is_some()),
         })
     }
+}
+
+/// Reads messages from `at`, an offset behind the bracket that opens them or behind a message. Gives them, and the offset of the
+/// bracket that closes them.
+///
+/// # Errors
+/// If that is not where messages go on.
+pub fn messages_from(body: &[u8], mut at: usize) -> Result<(Vec<Message<'_>>, usize), WireError> {
+    let broken = WireError { line: 0, column: at, too_deep: false };
+    let mut messages = Vec::new();
+    loop {
+        let rest = body.get(at..).unwrap_or_default();
+        let space = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        at += space;
+        match rest.get(space) {
+            Some(b']') => return Ok((messages, at)),
+            Some(b',') => at += 1,
+            Some(b'{') => {
+                let raw =
+                    serde_json::Deserializer::from_slice(rest).into_iter::<&RawValue>().next().ok_or(broken)??;
+                messages.push(message(raw, body)?);
+                at += raw.get().len();
+            }
+            _ => return Err(broken),
+        }
+    }
+}
+
+/// The offset in `body` of the end of a part of it.
+fn end_of(body: &[u8], part: &str) -> usize {
+    part.as_ptr().addr().saturating_sub(body.as_ptr().addr()) + part.len()
 }
 
 /// A JSON string, borrowed where it holds no escapes. Half surrogate pairs, which harnesses make when they cut a string, become
@@ -180,11 +219,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 }
 
 /// A value that is as if absent where its type is wrong.
-fn lenient<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+pub(in crate::wire) fn lenient<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }
 
-fn list(raw: Option<&RawValue>) -> Result<Vec<&RawValue>, WireError> {
+pub(in crate::wire) fn list(raw: Option<&RawValue>) -> Result<Vec<&RawValue>, WireError> {
     let list = raw.map(|raw| serde_json::from_str::<Option<Vec<&RawValue>>>(raw.get())).transpose()?;
     Ok(list.flatten().unwrap_or_default())
 }
@@ -213,7 +252,7 @@ fn tool(raw: &RawValue) -> Result<ToolDefinition<'_>, WireError> {
     })
 }
 
-fn message(raw: &RawValue) -> Result<Message<'_>, WireError> {
+fn message<'a>(raw: &'a RawValue, body: &[u8]) -> Result<Message<'a>, WireError> {
     #[derive(Deserialize)]
     struct Fields<'a> {
         #[serde(borrow)]
@@ -233,6 +272,7 @@ fn message(raw: &RawValue) -> Result<Message<'_>, WireError> {
     Ok(Message {
         role,
         blocks: fields.content.map_or(Ok(Vec::new()), |raw| blocks(raw, 0))?,
+        end: end_of(body, raw.get()),
         last_mark: list.and_then(|blocks| blocks.iter().rposition(|block| marks(block))),
     })
 }
@@ -298,7 +338,7 @@ fn block(raw: &RawValue, depth: u8) -> Result<Block<'_>, WireError> {
 }
 
 /// A text; a null or missing one is empty. Another type is an error, since the prompt can't be laid out.
-fn text(raw: Option<&RawValue>) -> Result<Cow<'_, str>, WireError> {
+pub(in crate::wire) fn text(raw: Option<&RawValue>) -> Result<Cow<'_, str>, WireError> {
     let text = raw.map(|raw| serde_json::from_str::<Option<Text<'_>>>(raw.get())).transpose()?.flatten();
     Ok(text.map(|text| text.0).unwrap_or_default())
 }

@@ -1,0 +1,47 @@
+//! Which sessions to keep.
+//!
+//! Invariant: of an exchange that is left out by its session or its time, the headers are read and nothing else.
+
+use std::collections::HashSet;
+
+use crate::capture::Exchange;
+use crate::trace::vocab::Harness;
+
+use super::markers;
+
+/// What is asked for; by default everything.
+#[derive(Clone, Default)]
+pub struct Selection {
+    /// Only sessions of these harnesses; all if there are none.
+    pub harnesses: Vec<Harness>,
+    /// Only requests sent at this time or later, in microseconds since 1970.
+    pub since_us: Option<i64>,
+    /// Only requests sent before this time.
+    pub until_us: Option<i64>,
+    /// Only sessions whose ids, in lower case, are here. A session that no header names is left out.
+    pub consent: Option<HashSet<String>>,
+}
+
+impl Selection {
+    /// Whether an exchange may be read further than its headers.
+    pub(super) fn allows(&self, exchange: &Exchange) -> bool {
+        let start = exchange.start.or(exchange.first_byte).or(exchange.end).map(|moment| moment.unix_us);
+        let in_time = self.since_us.is_none_or(|since| start.is_some_and(|start| start >= since))
+            && self.until_us.is_none_or(|until| start.is_some_and(|start| start < until));
+        in_time && self.consent.as_ref().is_none_or(|consent| consents(exchange, consent))
+    }
+
+    /// Whether a session of a harness is kept.
+    pub(super) fn allows_harness(&self, harness: Harness) -> bool {
+        self.harnesses.is_empty() || self.harnesses.contains(&harness)
+    }
+}
+
+/// Whether the session that the headers name is listed; of an agent with a session of its own, its parent's will do.
+fn consents(exchange: &Exchange, consent: &HashSet<String>) -> bool {
+    let listed = |name| exchange.headers.get(name).is_some_and(|id| consent.contains(&id.to_ascii_lowercase()));
+    match exchange.headers.get("x-claude-code-session-id") {
+        Some(_) => listed("x-claude-code-session-id"),
+        None => markers::SESSION_HEADERS.iter().any(|(own, parent)| listed(own) || listed(parent)),
+    }
+}

@@ -1,0 +1,41 @@
+//! L055: numbers that decode to text.
+//!
+//! Invariant: it reports places and classes only, and keeps nothing.
+
+use crate::audit::check::check;
+use crate::audit::detect::{Disguise, disguise, floats_hide_text};
+use crate::audit::report::Report;
+use crate::audit::view::{ColumnView, SessionView};
+
+check! {
+    /// Numbers are text in disguise: one character a number, several bytes a number, or a byte in the low digits of each.
+    L055 Error "numbers that decode to text"; "leave the column out";
+
+    fn column(&self, column: &ColumnView<'_>, report: &mut Report) {
+        let found = disguise(column.values, column.shape.is_none());
+        let message = match found {
+            Some(Disguise::CodePoints) => "numbers that are characters of a text",
+            Some(Disguise::Packed) => "numbers that are packed bytes of a text",
+            Some(Disguise::LowBytes) => "numbers whose low bytes are a text",
+            None if floats_hide_text(column.floats) => "numbers that are packed bytes of a text",
+            None => return,
+        };
+        self.find(report, column.place(), message, None);
+    }
+
+    fn session(&self, session: &SessionView<'_>, report: &mut Report) {
+        let large = session.ids.iter().filter(|id| **id > 1 << 21).map(|id| id.cast_signed());
+        let large: Vec<i64> = large.collect();
+        if disguise(&large, true) == Some(Disguise::Packed) {
+            self.find(report, session.place(), "block ids that are packed bytes of a text", None);
+        }
+        for request in session.requests {
+            let ids = session.ids_of(request);
+            // Prefixes rise; text does not.
+            let falls = ids.windows(2).filter(|pair| pair.first() >= pair.last()).count();
+            if falls * 4 > ids.len() && disguise(&ids.iter().map(|id| id.cast_signed()).collect::<Vec<_>>(), true).is_some() {
+                self.find(report, session.place().row(request.row), "block ids that are characters of a text", None);
+            }
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Parquet taken apart: footer, page headers, pages, dictionaries, statistics, indexes, bloom filters, metadata.
+//!
+//! Invariant: every byte of the file belongs to the magic, a page, an index, a bloom filter or the footer, or is a fact; values go
+//! to the collector row by row.
+
+mod chunk;
+mod codec;
+mod schema;
+mod stats;
+mod thrift;
+mod values;
+
+use std::ops::Range;
+
+use self::chunk::{Chunk, Source};
+use self::schema::Leaf;
+use self::thrift::Value;
+use self::values::Physical;
+use super::FileView;
+use super::collect::{Collector, Feed};
+use super::fact::{Facts, Kind};
+use crate::audit::finding::Place;
+use crate::audit::vocab::Format;
+
+/// Largest footer.
+const FOOTER: usize = 64 << 20;
+
+/// Names that writers of Parquet give to themselves: name, and a version.
+const WRITERS: &[&str] =
+    &["parquet-cpp-arrow version ", "parquet-rs version ", "parquet-mr version ", "DuckDB version ", "Polars"];
+
+/// Takes a file apart.
+pub(crate) fn read(input: &[u8], feed: &mut Feed<'_>) -> FileView {
+    match footer(input) {
+        Some((footer, range)) => File { input, footer, range }.read(feed),
+        None => {
+            let mut view = FileView::default();
+            view.facts.add(Kind::Undecodable, Place::default(), "a Parquet file whose footer can't be read", None);
+            view
+        }
+    }
+}
+
+fn footer(input: &[u8]) -> Option<(Value, Range<usize>)> {
+    let end = input.len().checked_sub(8)?;
+    let tail = input.get(end..)?;
+    let size = crate::audit::narrow(u32::from_le_bytes(*tail.first_chunk()?).into());
+    if tail.get(4..) != Some(b"PAR1") || size > FOOTER {
+        return None;
+    }
+    let start = end.checked_sub(size).filter(|start| *start >= 4)?;
+    let (footer, stop) = thrift::read(input.get(..end)?, start)?;
+    Some((footer, start..stop))
+}
+
+struct File<'b> {
+    input: &'b [u8],
+    footer: Value,
+    range: Range<usize>,
+}
+
+impl File<'_> {
+    fn read(&self, feed: &mut Feed<'_>) -> FileView {
+        let elements = self.footer.list(2);
+        let names = schema::names(elements, self.input);
+        let mut facts = Facts::default();
+        self.metadata(&mut facts);
+        let mut to = Collector::new(feed, facts, Format::recognise(&names), false);
+        let undecodable =
+            |to: &mut Collector<'_, '_>, place, message| to.view.facts.add(Kind::Undecodable, place, message, None);
+        let mut owned = vec![0..4, self.range.clone(), self.input.len() - 8..self.input.len()];
+        match schema::leaves(elements, self.input, &mut to) {
+            None => undecodable(&mut to, Place::default(), "a schema that can't be read"),
+            Some(leaves) => {
+                let mut rows = 0usize;
+                let mut budget = self.input.len().saturating_mul(256).saturating_add(1 << 26);
+                for (number, group) in self.footer.list(4).iter().enumerate() {
+                    let place = Place::default().page(crate::audit::wide(number));
+                    match self.group(group, &leaves, &mut budget, &mut owned, &mut to) {
+                        Some(read) => rows += read,
+                        None => undecodable(&mut to, place, "a row group that can't be decoded"),
+                    }
+                }
+                if self.footer.size(3) != Some(rows) && !to.view.facts.any(Kind::Undecodable) {
+                    to.view.facts.add(
+                        Kind::Statistics,
+                        Place::default(),
+                        "a number of rows that the file does not have",
+                        None,
+                    );
+                }
+            }
+        }
+        account(self.input, owned, &mut to.view.facts);
+        to.finish()
+    }
+
+    /// What the footer says beside the schema and the row groups.
+    fn metadata(&self, facts: &mut Facts) {
+        let at = Place::at(self.range.start);
+        if !thrift::FOOTER.knows(&self.footer) {
+            facts.add(Kind::Unowned, at.clone(), "a footer with members that the format does not know", None);
+        }
+        if let Some(writer) = self.footer.bytes(6, self.input) {
+            let text = std::str::from_utf8(writer).unwrap_or("\u{fffd}");
+            let known = WRITERS.iter().find_map(|name| text.strip_prefix(name)).is_some_and(|version| {
+                version.len() <= 64
+                    && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b". ()-".contains(&byte))
+                    && version.split(|c: char| !c.is_ascii_alphanumeric()).all(|word| {
+                        word.bytes().all(|byte| byte.is_ascii_digit())
+                            || ["", "build", "SNAPSHOT", "v1"].contains(&word)
+                            || word.len() == 40
+                    })
+            });
+            if text != "tracecloak" {
+                let message = if known { "the writer names itself" } else { "a writer that no list names" };
+                facts.add(if known { Kind::CreatedBy } else { Kind::KeyValue }, at.clone(), message, None);
+            }
+        }
+        let mut groups: Vec<&[Value]> = vec![self.footer.list(5)];
+        for column in self.footer.list(4).iter().flat_map(|group| group.list(1)) {
+            groups.extend(column.get(3).map(|meta| meta.list(8)));
+            if column.get(1).is_some() {
+                facts.add(Kind::KeyValue, at.clone(), "a column that names another file", None);
+            }
+        }
+        for pair in groups.into_iter().flatten() {
+            let key = pair.bytes(1, self.input).unwrap_or_default();
+            let value = pair.bytes(2, self.input).unwrap_or_default();
+            if key != b"ARROW:schema" {
+                facts.add(Kind::KeyValue, at.clone(), "key-value metadata", Some(crate::audit::wide(value.len())));
+                if super::super::detect::has_date(&String::from_utf8_lossy(value)) {
+                    facts.add(Kind::NameDate, at.clone(), "a date in key-value metadata", None);
+                }
+                continue;
+            }
+            facts.add(
+                Kind::ArrowSchema,
+                at.clone(),
+                "an Arrow schema beside the Parquet schema",
+                Some(crate::audit::wide(value.len())),
+            );
+            if !super::arrow::schema_is_plain(value) {
+                facts.add(Kind::ArrowMetadata, at.clone(), "metadata or loose bytes inside the Arrow schema", None);
+            }
+        }
+        self.numbers(&self.footer, &at, facts);
+    }
+
+    /// No number of the footer needs to be larger than the file; sizes before compression are checked where they belong.
+    fn numbers(&self, value: &Value, at: &Place, facts: &mut Facts) {
+        let most = i64::try_from(self.input.len()).unwrap_or(i64::MAX).saturating_mul(300).max(1 << 26);
+        match value {
+            Value::Int(number) if !(-1..=most).contains(number) => {
+                facts.add(Kind::Domain, at.clone(), "a number in the footer that counts nothing in the file", None);
+            }
+            Value::List(values) => values.iter().for_each(|value| self.numbers(value, at, facts)),
+            Value::Struct(members) => members.iter().for_each(|(_, value)| self.numbers(value, at, facts)),
+            _ => (),
+        }
+    }
+
+    fn group(
+        &self,
+        group: &Value,
+        leaves: &[Leaf],
+        budget: &mut usize,
+        owned: &mut Vec<Range<usize>>,
+        to: &mut Collector<'_, '_>,
+    ) -> Option<usize> {
+        let rows = group.size(3)?;
+        let columns = group.list(1);
+        if columns.len() != leaves.len() {
+            return None;
+        }
+        let mut chunks = Vec::new();
+        let mut left = to.feed.limits.values;
+        for (column, leaf) in columns.iter().zip(leaves) {
+            let label = to.nodes.get(leaf.node).map(|node| node.label.clone()).unwrap_or_default();
+            let meta = column.get(3)?;
+            let source =
+                Source { input: self.input, leaf, label: &label, limits: to.feed.limits, budget: left.min(*budget) };
+            let chunk = chunk::read(&source, meta, &mut to.view.facts)?;
+            let values = chunk.def.len().max(chunk.values.len());
+            left = left.checked_sub(values)?;
+            *budget = budget.checked_sub(values)?;
+            let starts = if leaf.max_rep > 0 { memchr::memchr_iter(0, &chunk.rep).count() } else { values };
+            if starts != rows {
+                return None;
+            }
+            owned.push(chunk.owned.clone());
+            self.indexes(column, meta, &source, &chunk, owned, &mut to.view.facts);
+            chunks.push(chunk);
+        }
+        emit(leaves, &chunks, rows, to);
+        Some(rows)
+    }
+
+    /// Page indexes and bloom filters.
+    fn indexes(
+        &self,
+        column: &Value,
+        meta: &Value,
+        source: &Source<'_>,
+        chunk: &Chunk,
+        owned: &mut Vec<Range<usize>>,
+        facts: &mut Facts,
+    ) {
+        let place = Place::column(source.label);
+        let mut part = |offset: Option<usize>, length: Option<usize>| {
+            let range = offset?..offset?.checked_add(length?)?;
+            self.input.get(range.clone())?;
+            owned.push(range.clone());
+            let (value, end) = thrift::read(self.input.get(..range.end)?, range.start)?;
+            (end == range.end).then_some(value)
+        };
+        if column.get(6).is_some() {
+            let agrees = part(column.size(6), column.size(7)).is_some_and(|index| {
+                let pages = &chunk.pages;
+                let text = |list: &Value, at: usize| match list {
+                    Value::List(values) => match values.get(at) {
+                        Some(Value::Bytes(range)) => self.input.get(range.clone()),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                let (Some(mins), Some(maxs)) = (index.get(2), index.get(3)) else { return false };
+                thrift::COLUMN_INDEX.knows(&index)
+                    && index.list(2).len() == pages.len()
+                    && pages.iter().enumerate().all(|(at, (_, range, count))| {
+                        let nulls = index.list(5).get(at);
+                        let counted = Value::Int(i64::try_from(count - range.len()).unwrap_or(-1));
+                        let limits = text(mins, at).zip(text(maxs, at));
+                        nulls.is_none_or(|nulls| *nulls == counted)
+                            && limits.is_some_and(|(min, max)| {
+                                stats::page_agrees(min, max, source.leaf.order, &chunk.values, range.clone())
+                            })
+                    })
+            });
+            if !agrees {
+                facts.add(Kind::Statistics, place.clone(), "a column index that the data do not have", None);
+            }
+        }
+        if column.get(4).is_some() {
+            let agrees = part(column.size(4), column.size(5)).is_some_and(|index| {
+                thrift::OFFSET_INDEX.knows(&index)
+                    && index.list(1).len() == chunk.pages.len()
+                    && index.list(1).iter().zip(&chunk.pages).all(|(location, (at, ..))| location.size(1) == Some(*at))
+            });
+            if !agrees {
+                facts.add(Kind::Statistics, place.clone(), "an offset index that the pages do not have", None);
+            }
+        }
+        if let Some(offset) = meta.size(14) {
+            facts.add(Kind::Bloom, place, "a bloom filter", meta.size(15).map(crate::audit::wide));
+            if let Some(length) = meta.size(15) {
+                owned.push(offset..offset.saturating_add(length));
+            } else if let Some((header, end)) = thrift::read(self.input, offset) {
+                owned.push(offset..end.saturating_add(header.size(1).unwrap_or(0)));
+            }
+        }
+    }
+}
+
+/// Hands the rows of a row group to the collector.
+fn emit(leaves: &[Leaf], chunks: &[Chunk], rows: usize, to: &mut Collector<'_, '_>) {
+    let mut cursors = vec![(0usize, 0usize); leaves.len()];
+    for _ in 0..rows {
+        to.begin_object(0, None);
+        for ((leaf, chunk), (level, value)) in leaves.iter().zip(chunks).zip(&mut cursors) {
+            let ids = leaf.list.is_some() && to.is_ids(leaf.node);
+            let from = to.ids_mut().len();
+            let mut first = true;
+            // The first entry of a row has repetition level 0; the others do not.
+            while first || (leaf.max_rep > 0 && chunk.rep.get(*level).is_some_and(|rep| *rep > 0)) {
+                first = false;
+                let present = leaf.max_def == 0 || chunk.def.get(*level) == Some(&leaf.max_def);
+                *level += 1;
+                if !present {
+                    to.null(leaf.node);
+                } else if ids {
+                    to.ids_mut().extend(chunk.values.ints.get(*value).map(|id| id.cast_unsigned()));
+                    *value += 1;
+                } else {
+                    scalar(leaf, chunk, *value, to);
+                    *value += 1;
+                }
+            }
+            if ids {
+                to.ids_added(leaf.node, from);
+            } else if leaf.list.is_some() {
+                to.end_list(leaf.node);
+            }
+        }
+        to.end_object(0);
+        to.end_record();
+    }
+}
+
+fn scalar(leaf: &Leaf, chunk: &Chunk, at: usize, to: &mut Collector<'_, '_>) {
+    match leaf.order.kind {
+        Physical::Boolean => to.boolean(leaf.node, None),
+        Physical::Int32 | Physical::Int64 | Physical::Int96 => {
+            let value = chunk.values.ints.get(at).copied().unwrap_or(0);
+            let value =
+                if leaf.order.unsigned && leaf.order.kind == Physical::Int32 { value & 0xffff_ffff } else { value };
+            let high = leaf.order.unsigned && value < 0;
+            to.int(leaf.node, value, high, None);
+        }
+        Physical::Float | Physical::Double => {
+            to.float(leaf.node, chunk.values.floats.get(at).copied().unwrap_or(0.0), None);
+        }
+        Physical::Bytes | Physical::Fixed(_) => to.text(leaf.node, chunk.values.bytes(at).unwrap_or_default(), None),
+    }
+}
+
+/// Bytes that nothing owns, or that two things claim.
+fn account(input: &[u8], mut owned: Vec<Range<usize>>, facts: &mut Facts) {
+    owned.sort_by_key(|range| (range.start, range.end));
+    let mut at = 0;
+    for range in owned {
+        if range.start > at {
+            let gap = input.get(at..range.start).unwrap_or_default();
+            let message = "bytes between the parts of the file";
+            facts.add(Kind::Unowned, Place::at(at), message, Some(crate::audit::wide(gap.len())));
+        } else if range.start < at {
+            facts.add(Kind::Undecodable, Place::at(range.start), "two parts of the file that overlap", None);
+        }
+        at = at.max(range.end);
+    }
+}

@@ -1,0 +1,276 @@
+//! Thrift's compact protocol, as Parquet uses it, into a small tree.
+//!
+//! Invariant: every value takes at least a byte of input, so that no claimed length costs more than the input is long.
+
+use std::ops::Range;
+
+/// Deepest nesting.
+const DEPTH: usize = 24;
+
+/// A value. Strings are ranges of the input.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Bool(bool),
+    Int(i64),
+    Double,
+    Bytes(Range<usize>),
+    List(Vec<Self>),
+    Struct(Vec<(i64, Self)>),
+}
+
+impl Value {
+    /// A member of a struct.
+    pub(crate) fn get(&self, id: i64) -> Option<&Self> {
+        match self {
+            Self::Struct(members) => members.iter().find(|(member, _)| *member == id).map(|(_, value)| value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn int(&self, id: i64) -> Option<i64> {
+        match self.get(id) {
+            Some(Self::Int(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// An integer member that counts something.
+    pub(crate) fn size(&self, id: i64) -> Option<usize> {
+        usize::try_from(self.int(id)?).ok()
+    }
+
+    pub(crate) fn bytes<'b>(&self, id: i64, input: &'b [u8]) -> Option<&'b [u8]> {
+        match self.get(id) {
+            Some(Self::Bytes(range)) => input.get(range.clone()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn list(&self, id: i64) -> &[Self] {
+        match self.get(id) {
+            Some(Self::List(values)) => values,
+            _ => &[],
+        }
+    }
+}
+
+/// Reads a struct at the beginning of `input[at..]`; gives where it ends too.
+pub(crate) fn read(input: &[u8], at: usize) -> Option<(Value, usize)> {
+    let mut reader = Reader { input, at };
+    let value = reader.structure(0)?;
+    Some((value, reader.at))
+}
+
+struct Reader<'b> {
+    input: &'b [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let byte = *self.input.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let (value, at) = varint(self.input, self.at)?;
+        self.at = at;
+        Some(value)
+    }
+
+    fn structure(&mut self, depth: usize) -> Option<Value> {
+        if depth > DEPTH {
+            return None;
+        }
+        let mut members = Vec::new();
+        let mut id = 0i64;
+        loop {
+            let head = self.byte()?;
+            if head == 0 {
+                return Some(Value::Struct(members));
+            }
+            id = match head >> 4 {
+                0 => zigzag(self.varint()?),
+                delta => id + i64::from(delta),
+            };
+            let value = match head & 15 {
+                1 => Value::Bool(true),
+                2 => Value::Bool(false),
+                kind => self.value(kind, depth)?,
+            };
+            members.push((id, value));
+        }
+    }
+
+    fn value(&mut self, kind: u8, depth: usize) -> Option<Value> {
+        Some(match kind {
+            1 | 2 => Value::Bool(self.byte()? == 1),
+            3 => Value::Int(i64::from(self.byte()?.cast_signed())),
+            4..=6 => Value::Int(zigzag(self.varint()?)),
+            7 => {
+                self.at = self.at.checked_add(8).filter(|at| *at <= self.input.len())?;
+                Value::Double
+            }
+            8 => {
+                let size = usize::try_from(self.varint()?).ok()?;
+                let end = self.at.checked_add(size).filter(|end| *end <= self.input.len())?;
+                let range = self.at..end;
+                self.at = end;
+                Value::Bytes(range)
+            }
+            9 | 10 => {
+                let head = self.byte()?;
+                let count =
+                    if head >> 4 == 15 { usize::try_from(self.varint()?).ok()? } else { usize::from(head >> 4) };
+                let mut values = Vec::new();
+                for _ in 0..count {
+                    values.push(self.value(head & 15, depth + 1)?);
+                }
+                Value::List(values)
+            }
+            12 => self.structure(depth + 1)?,
+            _ => return None,
+        })
+    }
+}
+
+/// An unsigned varint of up to 64 bits.
+pub(crate) fn varint(input: &[u8], mut at: usize) -> Option<(u64, usize)> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let byte = *input.get(at)?;
+        at += 1;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some((value, at));
+        }
+    }
+    None
+}
+
+pub(crate) fn zigzag(value: u64) -> i64 {
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
+}
+
+/// What members a struct may have.
+#[derive(Debug)]
+pub(crate) struct Def(pub(crate) &'static [(i64, Option<&'static Self>)]);
+
+impl Def {
+    /// Whether all members, and theirs, are known.
+    pub(crate) fn knows(&self, value: &Value) -> bool {
+        match value {
+            Value::Struct(members) => members.iter().enumerate().all(|(at, (id, value))| {
+                let twice = members.iter().skip(at + 1).any(|(other, _)| other == id);
+                !twice
+                    && self.0.iter().find(|(known, _)| known == id).is_some_and(|(_, def)| match def {
+                        Some(def) => def.knows(value),
+                        None => !matches!(value, Value::Struct(_) | Value::Double),
+                    })
+            }),
+            Value::List(values) => values.iter().all(|value| self.knows(value)),
+            _ => false,
+        }
+    }
+}
+
+const NOTHING: Def = Def(&[]);
+const TIME_UNIT: Def = Def(&[(1, Some(&NOTHING)), (2, Some(&NOTHING)), (3, Some(&NOTHING))]);
+const TIME: Def = Def(&[(1, None), (2, Some(&TIME_UNIT))]);
+const LOGICAL: Def = Def(&[
+    (1, Some(&NOTHING)),
+    (2, Some(&NOTHING)),
+    (3, Some(&NOTHING)),
+    (4, Some(&NOTHING)),
+    (5, Some(&Def(&[(1, None), (2, None)]))),
+    (6, Some(&NOTHING)),
+    (7, Some(&TIME)),
+    (8, Some(&TIME)),
+    (10, Some(&Def(&[(1, None), (2, None)]))),
+    (11, Some(&NOTHING)),
+    (12, Some(&NOTHING)),
+    (13, Some(&NOTHING)),
+    (14, Some(&NOTHING)),
+    (15, Some(&NOTHING)),
+]);
+const ELEMENT: Def = Def(&[
+    (1, None),
+    (2, None),
+    (3, None),
+    (4, None),
+    (5, None),
+    (6, None),
+    (7, None),
+    (8, None),
+    (9, None),
+    (10, Some(&LOGICAL)),
+]);
+const STATISTICS: Def = Def(&[(1, None), (2, None), (3, None), (4, None), (5, None), (6, None), (7, None), (8, None)]);
+const KEY_VALUE: Def = Def(&[(1, None), (2, None)]);
+const ENCODING_STATS: Def = Def(&[(1, None), (2, None), (3, None)]);
+const SIZES: Def = Def(&[(1, None), (2, None), (3, None)]);
+const CHUNK: Def = Def(&[
+    (1, None),
+    (2, None),
+    (3, None),
+    (4, None),
+    (5, None),
+    (6, None),
+    (7, None),
+    (8, Some(&KEY_VALUE)),
+    (9, None),
+    (10, None),
+    (11, None),
+    (12, Some(&STATISTICS)),
+    (13, Some(&ENCODING_STATS)),
+    (14, None),
+    (15, None),
+    (16, Some(&SIZES)),
+]);
+const COLUMN: Def = Def(&[(1, None), (2, None), (3, Some(&CHUNK)), (4, None), (5, None), (6, None), (7, None)]);
+const SORTING: Def = Def(&[(1, None), (2, None), (3, None)]);
+const GROUP: Def =
+    Def(&[(1, Some(&COLUMN)), (2, None), (3, None), (4, Some(&SORTING)), (5, None), (6, None), (7, None)]);
+const ORDER: Def = Def(&[(1, Some(&NOTHING)), (2, Some(&NOTHING))]);
+
+/// `FileMetaData`, without what encrypts.
+pub(crate) const FOOTER: Def = Def(&[
+    (1, None),
+    (2, Some(&ELEMENT)),
+    (3, None),
+    (4, Some(&GROUP)),
+    (5, Some(&KEY_VALUE)),
+    (6, None),
+    (7, Some(&ORDER)),
+]);
+
+/// `PageHeader`.
+pub(crate) const PAGE: Def = Def(&[
+    (1, None),
+    (2, None),
+    (3, None),
+    (4, None),
+    (5, Some(&Def(&[(1, None), (2, None), (3, None), (4, None), (5, Some(&STATISTICS))]))),
+    (7, Some(&Def(&[(1, None), (2, None), (3, None)]))),
+    (
+        8,
+        Some(&Def(&[
+            (1, None),
+            (2, None),
+            (3, None),
+            (4, None),
+            (5, None),
+            (6, None),
+            (7, None),
+            (8, Some(&STATISTICS)),
+        ])),
+    ),
+]);
+
+/// `ColumnIndex`.
+pub(crate) const COLUMN_INDEX: Def =
+    Def(&[(1, None), (2, None), (3, None), (4, None), (5, None), (6, None), (7, None)]);
+
+/// `OffsetIndex`.
+pub(crate) const OFFSET_INDEX: Def = Def(&[(1, Some(&Def(&[(1, None), (2, None), (3, None)]))), (2, None)]);

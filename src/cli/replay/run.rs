@@ -1,0 +1,201 @@
+//! A run: sends, measures, writes.
+//!
+//! Invariant: every file of the run is written, also after Ctrl-C; the first Ctrl-C drains, the second gives up.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context;
+use tokio::sync::{oneshot, watch};
+
+use super::args::ReplayArgs;
+use super::live::{Live, State};
+use crate::cli::args::Globals;
+use crate::cli::exit::{Exit, print_to_stderr};
+use crate::cli::output::Stdout;
+use crate::metrics::{Collector, RecordWriter, RequestRecord, Summary, Wants};
+use crate::replay::call::{Caller, Setup};
+use crate::replay::clock::Monotonic;
+use crate::replay::counters;
+use crate::replay::dispatch::{Event, Stop, dispatch};
+use crate::replay::forecast::Forecast;
+use crate::replay::preflight::Preflight;
+use crate::replay::schedule::Schedule;
+use crate::replay::source::Synthesized;
+use crate::replay::transport::Transport;
+use crate::report::{self, Point};
+use crate::trace::{Manifest, Session};
+
+/// Requests that the report draws at most.
+const POINTS: usize = 5000;
+
+pub(super) struct Run<'a> {
+    pub(super) args: &'a ReplayArgs,
+    pub(super) manifest: &'a Manifest,
+    pub(super) found: Preflight,
+    pub(super) wants: Wants,
+    pub(super) forecast: Forecast,
+    pub(super) output: &'a Path,
+}
+
+impl Run<'_> {
+    pub(super) async fn go<T: Transport + Clone>(
+        self,
+        transport: T,
+        setup: Setup,
+        source: Arc<Synthesized>,
+        sessions: Arc<[(u32, Session)]>,
+        globals: Globals,
+    ) -> anyhow::Result<Exit> {
+        fs::create_dir_all(self.output).with_context(|| format!("cannot make {}", self.output.display()))?;
+        let file = File::create(self.output.join("records.parquet")).context("cannot write records.parquet")?;
+        let mut records = RecordWriter::new(BufWriter::new(file))?;
+        let mut schedule = Schedule::new(Arc::clone(&sessions), self.args.pace.pacing())?;
+        let (sender, stop) = watch::channel(Stop::No);
+        let state = Arc::new(Mutex::new(State {
+            collector: Collector::new(self.wants.clone()),
+            ended: 0,
+            in_flight: 0,
+            sessions_begun: 0,
+            stopping: false,
+        }));
+        let stopping = Arc::clone(&state);
+        let interrupted = move || {
+            lock(&stopping).stopping = true;
+            sender.send_modify(|stop| *stop = if *stop == Stop::No { Stop::Drain } else { Stop::Abort });
+        };
+        ctrlc::set_handler(interrupted).context("cannot watch for interrupts")?;
+        let clock = Monotonic::start().context("cannot start the timer")?;
+        let live = Live::start(Arc::clone(&state), self.forecast.clone(), clock.clone(), globals.quiet);
+        let (over, watched) = oneshot::channel();
+        let counting = counters::watch(transport.clone(), setup.headers.clone(), clock.clone(), watched);
+        let counting = tokio::spawn(counting);
+        let caller = Arc::new(Caller::new(transport, clock, source, sessions, setup));
+        let (mut begun, mut points, mut failure) = (BTreeSet::new(), Vec::new(), None);
+        let stopped = stop.clone();
+        dispatch(&mut schedule, &caller, self.args.pace.duration, stop, |event| {
+            let mut state = lock(&state);
+            match event {
+                Event::Sent(due) => {
+                    state.in_flight += 1;
+                    state.sessions_begun += u64::from(begun.insert(due.id.session));
+                }
+                Event::Ended(record) => {
+                    state.in_flight -= u64::from(record.due_us.is_some());
+                    state.ended += u64::from(record.due_us.is_some());
+                    state.collector.add(&record);
+                    points.extend(point(&record).filter(|_| points.len() < POINTS));
+                    if let Err(error) = records.push(*record) {
+                        failure.get_or_insert(error);
+                    }
+                }
+            }
+        })
+        .await;
+        drop(live);
+        records.finish()?;
+        failure.map_or(Ok(()), Err)?;
+        let partial = *stopped.borrow() != Stop::No;
+        over.send(()).ok();
+        let tally = counting.await.context("the endpoint's counters were lost")?;
+        let counters = counters::counters(&tally);
+        let summary = Summary { counters, ..lock(&state).collector.summary(partial) };
+        self.write(&summary, &points, caller.refused())?;
+        self.say(&summary, globals)
+    }
+
+    fn write(&self, summary: &Summary, points: &[Point], refused: u64) -> anyhow::Result<()> {
+        let put = |name: &str, content: String| {
+            fs::write(self.output.join(name), content).with_context(|| format!("cannot write {name}"))
+        };
+        put("summary.json", serde_json::to_string_pretty(summary)? + "\n")?;
+        let title = format!("Replay of {} requests", summary.requests.counted);
+        put("report.html", report::html(&title, summary, points))?;
+        put("manifest.json", serde_json::to_string_pretty(&self.manifest(refused))? + "\n")
+    }
+
+    /// What a reader of the run must know to run it again. Headers and keys are left out.
+    fn manifest(&self, refused: u64) -> serde_json::Value {
+        let ReplayArgs { url, model, api, token_ids, pace, traffic, .. } = self.args;
+        let seconds = |time: Option<std::time::Duration>| time.map(|time| time.as_secs_f64());
+        let files: Vec<_> = self.manifest.files.iter().map(|file| file.sha256).collect();
+        let found = self.found;
+        serde_json::json!({
+            "version": 1,
+            "tool": super::super::convert::version(),
+            "endpoint": {"url": url.as_deref().map(without_user), "model": model, "api": api, "token_ids": token_ids},
+            "trace": {"files_sha256": files, "totals": self.manifest.totals},
+            "pace": {
+                "loop": format!("{:?}", pace.pacing).to_lowercase(),
+                "time_scale": pace.time_scale,
+                "think_scale": pace.think_scale,
+                "max_delay_s": seconds(pace.max_delay),
+                "idle_cap_s": seconds(pace.idle_cap),
+                "concurrency": pace.pacing().concurrency,
+                "max_in_flight": pace.max_in_flight,
+                "duration_s": seconds(pace.duration),
+                "range": pace.range.map(|range| [range.from, range.to]),
+                "shard": pace.shard.map(|shard| [shard.index, shard.of]),
+                "seed": pace.seed,
+                "cache_bust": traffic.cache_bust,
+            },
+            "preflight": {
+                "lists_model": found.lists_model,
+                "streams": found.streams,
+                "counts_tokens": found.counts_tokens,
+                "reports_cached_tokens": found.reports_cached,
+                "forces_lengths": found.forces_length,
+                "refuses_length_fields": found.refuses_fields || refused > 0,
+            },
+        })
+    }
+
+    fn say(&self, summary: &Summary, globals: Globals) -> anyhow::Result<Exit> {
+        if globals.json {
+            let mut stdout = Stdout::new();
+            writeln!(stdout, "{}", serde_json::to_string(summary)?)?;
+            stdout.flush()?;
+        } else if !globals.quiet {
+            print_to_stderr(&report::text(summary));
+            print_to_stderr(&format!("written to {}\n", self.output.display()));
+        }
+        let none = summary.requests.succeeded == 0;
+        let well = summary.requests.failed == 0 && !summary.partial && summary.meets_objectives();
+        Ok(if none {
+            Exit::Failed
+        } else if well {
+            Exit::Fine
+        } else {
+            Exit::Findings
+        })
+    }
+}
+
+fn point(record: &RequestRecord) -> Option<Point> {
+    Some(Point {
+        session: record.session,
+        sent_us: record.sent_us?,
+        first_content_us: record.first_content_us,
+        last_byte_us: record.last_byte_us?,
+        fine: record.ending.is_fine(),
+    })
+}
+
+/// A URL without the name and password that it may hold.
+fn without_user(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (host, path) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
+            let host = host.rsplit('@').next().unwrap_or(host);
+            format!("{scheme}://{host}{}{path}", if path.is_empty() { "" } else { "/" })
+        }
+        None => String::new(),
+    }
+}
+
+fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,102 @@
+//! Numbers that spell text: as code points, as bytes, as packs of several bytes, as token ids.
+//!
+//! Invariant: a run of numbers comes out once a reading, in its order; runs are kept apart by NUL.
+
+use super::{Decoding, Detokenize, Emit};
+
+/// Fewer numbers than this are no run: one pack of eight bytes is less than a window.
+const RUN: usize = 2;
+
+/// What may stand between two numbers of a run.
+const GAP: usize = 6;
+
+/// The runs of whole numbers in a text, with no letter between them and no more than a few other characters.
+pub(super) fn runs(bytes: &[u8]) -> Vec<Vec<u64>> {
+    let mut runs = Vec::new();
+    let mut run = Vec::new();
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(u8::is_ascii_digit) {
+        let gap = rest.get(..at).unwrap_or_default();
+        let apart = at > GAP || gap.iter().any(|byte| byte.is_ascii_alphabetic() || *byte >= 0x80 || *byte == 0);
+        if apart {
+            end(&mut run, &mut runs);
+        }
+        let (value, after) = number(rest.get(at..).unwrap_or_default(), gap.last() == Some(&b'-'));
+        run.push(value);
+        rest = after;
+    }
+    end(&mut run, &mut runs);
+    runs
+}
+
+fn end(run: &mut Vec<u64>, runs: &mut Vec<Vec<u64>>) {
+    if run.len() >= RUN {
+        runs.push(std::mem::take(run));
+    }
+    run.clear();
+}
+
+/// Reads the whole part of the number at the start; gives what follows it and its fraction. Beyond 64 bits it wraps.
+pub(super) fn number(bytes: &[u8], negative: bool) -> (u64, &[u8]) {
+    let end = bytes.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(bytes.len());
+    let (digits, mut rest) = bytes.split_at(end);
+    let value = digits.iter().fold(0_u64, |value, digit| value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')));
+    if let [b'.', fraction @ ..] = rest {
+        let end = fraction.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(fraction.len());
+        // A dot that ends a sentence is none of the number.
+        rest = if end > 0 { fraction.get(end..).unwrap_or_default() } else { rest };
+    }
+    (if negative { value.wrapping_neg() } else { value }, rest)
+}
+
+/// Every reading of each run.
+pub(super) fn read(runs: &[Vec<u64>], detokenize: Option<Detokenize<'_>>, emit: Emit<'_>) {
+    if runs.is_empty() {
+        return;
+    }
+    let mut text = Vec::new();
+    for run in runs {
+        for value in run {
+            let char = u32::try_from(*value).ok().and_then(char::from_u32).unwrap_or('\0');
+            text.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        text.push(0);
+    }
+    emit(Decoding::Numbers, &text);
+    emit(Decoding::Numbers, &bytes_of(runs.iter(), 1, false));
+    for width in 2..=8 {
+        // A pack of text fills its highest byte or, where it is short, the one below.
+        let fits = |run: &&Vec<u64>| {
+            let most = run.iter().copied().max().map_or(0, |most| (64 - most.leading_zeros()).div_ceil(8));
+            usize::try_from(most).is_ok_and(|most| most == width || most + 1 == width)
+        };
+        for big in [false, true] {
+            emit(Decoding::Numbers, &bytes_of(runs.iter().filter(fits), width, big));
+        }
+    }
+    if let Some(detokenize) = detokenize {
+        let mut text = Vec::new();
+        for run in runs {
+            let ids: Option<Vec<u32>> = run.iter().map(|value| u32::try_from(*value).ok()).collect();
+            text.extend(ids.iter().flat_map(|ids| detokenize(ids)));
+            text.push(0);
+        }
+        emit(Decoding::Tokens, &text);
+    }
+}
+
+/// The lowest `width` bytes of each number.
+pub(in crate::proof) fn bytes_of<'a>(runs: impl Iterator<Item = &'a Vec<u64>>, width: usize, big: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    for run in runs {
+        for value in run {
+            if big {
+                out.extend_from_slice(value.to_be_bytes().get(8 - width..).unwrap_or_default());
+            } else {
+                out.extend_from_slice(value.to_le_bytes().get(..width).unwrap_or_default());
+            }
+        }
+        out.push(0);
+    }
+    out
+}

@@ -1,0 +1,177 @@
+//! What of a trace, or of any file, is not proved textless: the bytes that a source is compared with.
+//!
+//! Invariant: what is exempt is exempt as a whole value that was proved (a schema name, a vocabulary word, a page that packs its
+//! proved content, a manifest and a card that render again byte for byte), never as a stretch of bytes.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use walkdir::WalkDir;
+
+use super::{ProofError, columns, words};
+use crate::format::{self, FileName, card, manifest};
+use crate::trace::Manifest;
+
+/// How much of a file is looked at in one piece, and by how much pieces overlap.
+pub(super) const PIECE: usize = 64 << 20;
+const OVERLAP: usize = 64 << 10;
+
+/// What is not proved textless. Files are read when an index is made of it, piece by piece.
+#[derive(Clone, Default)]
+pub struct Residual {
+    items: Vec<Item>,
+}
+
+#[derive(Clone)]
+enum Item {
+    /// Bytes that a caller has.
+    Bytes(Arc<str>, Vec<u8>),
+    /// Numbers that a caller has decoded.
+    Numbers(Arc<str>, Vec<u64>),
+    /// A file of any kind.
+    File(Arc<str>, PathBuf),
+    /// A table of a trace directory that was read as a whole without a fault.
+    Table(Arc<str>, PathBuf),
+}
+
+/// A part of the residual.
+pub(super) enum Piece<'a> {
+    /// Bytes that begin at an offset of their place. `words`: they are of a proved table, where vocabulary words may stand.
+    Bytes { place: &'a Arc<str>, offset: u64, bytes: &'a [u8], words: bool },
+    /// Numbers in their order.
+    Numbers { place: &'a Arc<str>, values: &'a [u64] },
+}
+
+impl Residual {
+    /// An empty one, to be added to.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Of a trace directory, of another folder, or of a file. Places are file names relative to it.
+    ///
+    /// # Errors
+    /// If it cannot be listed.
+    pub fn of(path: &Path) -> Result<Self, ProofError> {
+        let mut residual = Self::default();
+        let proved = read_whole(path);
+        for entry in WalkDir::new(path).follow_links(true).sort_by_file_name() {
+            let entry = entry.map_err(|error| ProofError::io(&error.into()))?;
+            let below = entry.path().strip_prefix(path).unwrap_or(entry.path());
+            let name = below.to_string_lossy();
+            let known = FileName::parse(&name).filter(|_| proved.is_some());
+            if known.is_none() && !below.as_os_str().is_empty() {
+                // Names can hold text as well.
+                residual.push("file names", below.as_os_str().as_encoded_bytes().to_vec());
+            }
+            if !entry.file_type().is_file() {
+                continue;
+            }
+            // The number, since an unknown name may be what leaks.
+            let place: Arc<str> = match known {
+                Some(known) => known.to_string().into(),
+                None => format!("file {}", residual.items.len()).into(),
+            };
+            let file = entry.into_path();
+            match (known, &proved) {
+                (Some(FileName::Table { .. }), Some(_)) => residual.items.push(Item::Table(place, file)),
+                (Some(known), Some(manifest)) if renders_again(known, manifest, &file) => {}
+                _ => residual.items.push(Item::File(place, file)),
+            }
+        }
+        Ok(residual)
+    }
+
+    /// Adds bytes that a caller has decoded.
+    pub fn push(&mut self, place: &str, bytes: Vec<u8>) {
+        self.items.push(Item::Bytes(place.into(), bytes));
+    }
+
+    /// Adds the numbers of a column that a caller has decoded, in row order.
+    pub fn push_numbers(&mut self, place: &str, values: Vec<u64>) {
+        self.items.push(Item::Numbers(place.into(), values));
+    }
+
+    /// Adds a file as its raw bytes.
+    pub fn push_file(&mut self, place: &str, path: &Path) {
+        self.items.push(Item::File(place.into(), path.to_owned()));
+    }
+
+    /// Adds JSON whose strings `declared` (keys and words that the format fixes) are exempt as whole strings.
+    pub fn push_json(&mut self, place: &str, mut bytes: Vec<u8>, declared: &[&str]) {
+        words::mask_strings(&mut bytes, declared);
+        self.push(place, bytes);
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Calls `visit` for each piece.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub(super) fn each(&self, visit: &mut dyn FnMut(Piece<'_>)) -> Result<(), ProofError> {
+        for item in &self.items {
+            match item {
+                Item::Bytes(place, bytes) => visit(Piece::Bytes { place, offset: 0, bytes, words: false }),
+                Item::Numbers(place, values) => visit(Piece::Numbers { place, values }),
+                Item::File(place, path) => {
+                    chunks(path, |offset, bytes| visit(Piece::Bytes { place, offset, bytes, words: false }))?;
+                }
+                Item::Table(place, path) => {
+                    chunks(path, |offset, bytes| {
+                        let mut bytes = bytes.to_vec();
+                        let pages = words::unpack(&mut bytes);
+                        words::mask(&mut bytes);
+                        visit(Piece::Bytes { place, offset, bytes: &bytes, words: true });
+                        for (page, mut bytes) in pages {
+                            words::mask(&mut bytes);
+                            let place: Arc<str> = format!("{place}: page at {}", offset + page).into();
+                            visit(Piece::Bytes { place: &place, offset: 0, bytes: &bytes, words: true });
+                        }
+                    })?;
+                    columns::each(place, path, visit)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The manifest of a trace directory of ours, if all of it is read without a fault: then its tables hold numbers and words only.
+fn read_whole(path: &Path) -> Option<Manifest> {
+    let mut source = format::open(path).ok()?;
+    source.by_ref().all(|session| session.is_ok()).then(|| source.manifest().clone())
+}
+
+/// Whether a manifest or a card is what the program writes for this manifest, byte for byte.
+fn renders_again(name: FileName, manifest: &Manifest, file: &Path) -> bool {
+    let text = match name {
+        FileName::Manifest => manifest::to_json(manifest).ok(),
+        FileName::Card => Some(card::render(manifest)),
+        FileName::Table { .. } | FileName::Directory => None,
+    };
+    text.zip(fs::read(file).ok()).is_some_and(|(text, bytes)| text.as_bytes() == bytes)
+}
+
+/// Reads a file in chunks that overlap.
+fn chunks(path: &Path, mut visit: impl FnMut(u64, &[u8])) -> Result<(), ProofError> {
+    let mut file = File::open(path).map_err(|error| ProofError::io(&error))?;
+    let mut offset = 0_u64;
+    loop {
+        let mut bytes = Vec::new();
+        let limit = u64::try_from(PIECE).unwrap_or(0);
+        let read = file.by_ref().take(limit).read_to_end(&mut bytes).map_err(|error| ProofError::io(&error))?;
+        visit(offset, &bytes);
+        if read < PIECE {
+            return Ok(());
+        }
+        let step = PIECE - OVERLAP;
+        offset += u64::try_from(step).unwrap_or(0);
+        file.seek(SeekFrom::Start(offset)).map_err(|error: io::Error| ProofError::io(&error))?;
+    }
+}
