@@ -184,10 +184,7 @@ proptest! {
         let all: u64 = sessions.iter().map(|session| session.requests.len() as u64).sum();
         for (name, source) in [("marked", MARKED), ("trimmed", TRIMMED), ("channels", CHANNELS), ("tight", TIGHT), ("thinking", THINKING), ("forgetful", FORGETFUL)] {
             let report = verified(&mut synthesizer(template(source), block_size, Form::Chat).unwrap(), &sessions);
-            // Relatives of a prompt that its template leaves no room for are not promised anything yet.
-            if report.too_short == 0 {
-                prop_assert!(report.is_exact(), "{}: {:?}", name, report);
-            }
+            prop_assert!(report.is_exact(), "{}: {:?}", name, report);
             prop_assert_eq!(report.requests + report.too_small + report.too_short, all);
             prop_assert_eq!(report.roots_alike, 0);
         }
@@ -200,6 +197,17 @@ proptest! {
             }
         }
     }
+}
+
+/// The builtin tokenizer writes a blank line at the very end as one token, before a word as two: that token is forgotten, and
+/// a prompt that extends another may begin where that one's own part begins.
+#[test]
+fn what_extends_a_prompt_without_words_of_its_own_still_parts_from_others() {
+    let sessions = grown(&[vec![(0, 0, 37, 0, false), (0, 1, 1, 0, false), (0, u32::MAX, 20, 0, true)]], 16);
+    let mut synthesizer = synthesizer(template(TRIMMED), 16, Form::Chat).unwrap();
+    assert_eq!(synthesizer.wrapping().forgotten, 1);
+    let report = verified(&mut synthesizer, &sessions);
+    assert!(report.is_exact() && report.requests == 3, "{report:?}");
 }
 
 fn messages(form: PromptForm) -> Vec<String> {

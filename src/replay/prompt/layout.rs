@@ -352,6 +352,7 @@ impl Planner<'_> {
         }
         while let Some(node) = above.and_then(|above| self.tree.nodes.get(above))
             && cut <= node.cut
+            && own_block <= node.own_block
             && node.above.is_some()
         {
             above = node.above;
