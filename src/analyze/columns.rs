@@ -181,32 +181,13 @@ pub(super) mod testing {
     //! A session and a manifest to compare.
 
     use super::*;
-    use crate::trace::manifest::{FORMAT_VERSION, Named, Quanta, ToolName, ToolVersion, Totals};
+    use crate::trace::manifest::{ToolName, ToolVersion};
     use crate::trace::vocab::*;
     use crate::trace::{Manifest, Model, Parts, Prefix, Usage};
 
     pub(in crate::analyze) fn manifest() -> Manifest {
-        Manifest {
-            format_version: FORMAT_VERSION,
-            tool: ToolVersion { name: ToolName::Tracecloak, major: 0, minor: 1, patch: 0 },
-            profile: Profile::Imported,
-            kept: Vec::new(),
-            block_size: 64,
-            scope: Scope::Session,
-            k: None,
-            k_unit: None,
-            tokenizer: Named { name: TokenizerName::Custom, sha256: None },
-            chat_template: Named { name: TemplateName::Neutral, sha256: None },
-            normalizers: Vec::new(),
-            quanta: Quanta { input_tokens: 1, output_tokens: 1, machine_ms: 1, user_ms: 1 },
-            prompt_scale: PromptScale::None,
-            source_formats: Vec::new(),
-            totals: Totals::default(),
-            loss: Vec::new(),
-            skip_counts: None,
-            license: None,
-            files: Vec::new(),
-        }
+        let tool = ToolVersion { name: ToolName::Tracecloak, major: 0, minor: 1, patch: 0 };
+        Manifest::imported(tool, 64, Scope::Session)
     }
 
     /// Three turns whose first request has the row id `base`.

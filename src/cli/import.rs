@@ -21,8 +21,7 @@ use crate::format::foreign::{
 use crate::format::parquet::Directory;
 use crate::format::{TraceFormat, TraceSink};
 use crate::trace::Manifest;
-use crate::trace::manifest::{FORMAT_VERSION, Named, Quanta, Totals};
-use crate::trace::vocab::{License, Profile, PromptScale, TemplateName, TokenizerName, Vocabulary};
+use crate::trace::vocab::{License, Vocabulary};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,25 +124,10 @@ fn manifest(args: &ImportArgs, importer: &dyn Importer, frame: Frame) -> Manifes
     let mut loss = importer.loss().to_vec();
     loss.sort_unstable();
     Manifest {
-        format_version: FORMAT_VERSION,
-        tool: convert::version(),
-        profile: Profile::Imported,
-        kept: Vec::new(),
-        block_size: frame.block_size,
-        scope: frame.scope,
-        k: None,
-        k_unit: None,
-        tokenizer: Named { name: TokenizerName::Custom, sha256: None },
-        chat_template: Named { name: TemplateName::Custom, sha256: None },
-        normalizers: Vec::new(),
-        quanta: Quanta { input_tokens: 0, output_tokens: 0, machine_ms: 0, user_ms: 0 },
-        prompt_scale: PromptScale::None,
         source_formats: vec![importer.format()],
-        totals: Totals::default(),
         loss,
-        skip_counts: None,
         license: args.license,
-        files: Vec::new(),
+        ..Manifest::imported(convert::version(), frame.block_size, frame.scope)
     }
 }
 

@@ -6,37 +6,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::format::{Checker, FormatError, TraceSink, TraceSource};
-use crate::trace::manifest::{FORMAT_VERSION, Named, Quanta, ToolName, ToolVersion, Totals};
-use crate::trace::vocab::{
-    DelayKind, Evidence, Harness, Profile, PromptScale, Relation, RequestKind, Scope, Status, TemplateName,
-    TokenizerName, Trigger,
-};
+use crate::trace::manifest::{ToolName, ToolVersion};
+use crate::trace::vocab::{DelayKind, Evidence, Harness, Relation, RequestKind, Scope, Status, Trigger};
 use crate::trace::{Edge, Manifest, Model, Parts, Prefix, PrefixTree, Request, Session, Usage};
 
 use super::linear::MAIN;
 
 pub(super) fn manifest(block_size: u32) -> Manifest {
-    Manifest {
-        format_version: FORMAT_VERSION,
-        tool: ToolVersion { name: ToolName::Tracecloak, major: 0, minor: 1, patch: 0 },
-        profile: Profile::Imported,
-        kept: Vec::new(),
-        block_size,
-        scope: Scope::Session,
-        k: None,
-        k_unit: None,
-        tokenizer: Named { name: TokenizerName::Custom, sha256: None },
-        chat_template: Named { name: TemplateName::Neutral, sha256: None },
-        normalizers: Vec::new(),
-        quanta: Quanta { input_tokens: 1, output_tokens: 1, machine_ms: 1, user_ms: 1 },
-        prompt_scale: PromptScale::None,
-        source_formats: Vec::new(),
-        totals: Totals::default(),
-        loss: Vec::new(),
-        skip_counts: None,
-        license: None,
-        files: Vec::new(),
-    }
+    let tool = ToolVersion { name: ToolName::Tracecloak, major: 0, minor: 1, patch: 0 };
+    Manifest::imported(tool, block_size, Scope::Session)
 }
 
 /// A session of one agent at 64-token blocks: per request its length and the request that it extends, which it waits for.

@@ -157,6 +157,33 @@ pub struct Manifest {
     pub files: Vec<TableFile>,
 }
 
+impl Manifest {
+    /// That of a trace that another program wrote and `tool` imported, as long as nothing more is known.
+    pub fn imported(tool: ToolVersion, block_size: u32, scope: Scope) -> Self {
+        Self {
+            format_version: FORMAT_VERSION,
+            tool,
+            profile: Profile::Imported,
+            kept: Vec::new(),
+            block_size,
+            scope,
+            k: None,
+            k_unit: None,
+            tokenizer: Named { name: TokenizerName::Custom, sha256: None },
+            chat_template: Named { name: TemplateName::Custom, sha256: None },
+            normalizers: Vec::new(),
+            quanta: Quanta { input_tokens: 0, output_tokens: 0, machine_ms: 0, user_ms: 0 },
+            prompt_scale: PromptScale::None,
+            source_formats: Vec::new(),
+            totals: Totals::default(),
+            loss: Vec::new(),
+            skip_counts: None,
+            license: None,
+            files: Vec::new(),
+        }
+    }
+}
+
 impl Serialize for Sha256 {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{self}"))

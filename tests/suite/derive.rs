@@ -1,57 +1,21 @@
 //! `derive` from outside: the fixtures of the linear session and its fan-out, picking, splitting, and what is refused.
 
 use std::fs;
-use std::io::Cursor;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use tempfile::tempdir;
 use tracecloak::analyze::compare::compare;
-use tracecloak::format::foreign::{ImportOptions, Source, importer};
-use tracecloak::format::parquet::Directory;
-use tracecloak::format::{TraceFormat, open};
-use tracecloak::trace::manifest::{FORMAT_VERSION, Named, Quanta, ToolName, ToolVersion, Totals};
-use tracecloak::trace::vocab::{Profile, PromptScale, TemplateName, TokenizerName};
-use tracecloak::trace::{Manifest, Session};
+use tracecloak::format::foreign::ImportOptions;
+use tracecloak::format::open;
+use tracecloak::trace::Session;
+
+use super::imported::{fixture, import};
 
 /// Imports a fixture of Veeksha rows into a trace directory.
-fn trace(target: &Path, fixture: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/trace/veeksha").join(fixture);
-    let bytes = fs::read(path).unwrap();
-    let source = Source::new(0, true, move || Ok(Box::new(Cursor::new(bytes.clone()))));
-    let mut sink = None;
-    importer("veeksha")
-        .unwrap()
-        .import(&[source], ImportOptions::default(), &mut |frame, session| {
-            let sink = sink.get_or_insert_with(|| {
-                let manifest = Manifest {
-                    format_version: FORMAT_VERSION,
-                    tool: ToolVersion { name: ToolName::Tracecloak, major: 0, minor: 1, patch: 0 },
-                    profile: Profile::Imported,
-                    kept: Vec::new(),
-                    block_size: frame.block_size,
-                    scope: frame.scope,
-                    k: None,
-                    k_unit: None,
-                    tokenizer: Named { name: TokenizerName::Custom, sha256: None },
-                    chat_template: Named { name: TemplateName::Custom, sha256: None },
-                    normalizers: Vec::new(),
-                    quanta: Quanta { input_tokens: 1, output_tokens: 1, machine_ms: 1, user_ms: 1 },
-                    prompt_scale: PromptScale::None,
-                    source_formats: Vec::new(),
-                    totals: Totals::default(),
-                    loss: Vec::new(),
-                    skip_counts: None,
-                    license: None,
-                    files: Vec::new(),
-                };
-                Directory.create(target, manifest, false).unwrap()
-            });
-            sink.session(&session).unwrap();
-            Ok(())
-        })
-        .unwrap();
-    sink.unwrap().finish().unwrap();
+fn trace(target: &Path, name: &str) {
+    let rows = fixture(&format!("veeksha/{name}"));
+    import("veeksha", &rows, ImportOptions::default()).unwrap().0.write(target);
 }
 
 fn derive(folder: &Path, arguments: &str) -> Output {

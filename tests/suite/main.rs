@@ -21,6 +21,8 @@ mod derive;
 #[cfg(test)]
 mod formats;
 #[cfg(test)]
+mod imported;
+#[cfg(test)]
 mod mock;
 #[cfg(test)]
 mod otherformats;

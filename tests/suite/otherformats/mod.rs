@@ -3,110 +3,20 @@
 mod broken;
 
 use std::fs;
-use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use tempfile::tempdir;
-use tracecloak::analyze::compare::{Aspect, Comparison, compare};
+use tracecloak::analyze::compare::Aspect;
 use tracecloak::format::foreign::session::{agent, request, sequence};
 use tracecloak::format::foreign::{
-    ExportOptions, ForeignError, Frame, ImportOptions, ImportReport, Source, exporter, importer, recognize,
+    ExportOptions, ForeignError, Frame, ImportOptions, ImportReport, exporter, importer, recognize,
 };
 use tracecloak::format::tokens::{Fresh, Planter, Prompt};
-use tracecloak::format::{Checker, FormatError, TraceSource};
-use tracecloak::trace::manifest::{FORMAT_VERSION, Named, Quanta, ToolName, ToolVersion, Totals};
-use tracecloak::trace::vocab::{
-    AgentKind, DelayKind, Evidence, Harness, Profile, PromptScale, Relation, Scope, TemplateName, TokenizerName,
-    Trigger, Vocabulary,
-};
-use tracecloak::trace::{Edge, Manifest, Parts, Session};
+use tracecloak::trace::vocab::{AgentKind, DelayKind, Evidence, Harness, Relation, Scope, Trigger, Vocabulary};
+use tracecloak::trace::{Edge, Parts, Session};
 
-/// A trace in memory.
-#[derive(Clone, Debug, PartialEq)]
-struct Trace {
-    frame: Frame,
-    sessions: Vec<Session>,
-}
-
-impl Trace {
-    fn manifest(&self) -> Manifest {
-        manifest(self.frame)
-    }
-
-    fn source(&self) -> InMemory {
-        InMemory { manifest: self.manifest(), sessions: self.sessions.clone().into_iter() }
-    }
-
-    fn check(&self) {
-        let mut checker = Checker::new(&self.manifest());
-        for session in &self.sessions {
-            checker.check(session).unwrap();
-        }
-    }
-
-    fn compare(&self, other: &Self) -> Comparison {
-        compare((&self.manifest(), &other.manifest()), self.source(), other.source()).unwrap()
-    }
-}
-
-fn manifest(frame: Frame) -> Manifest {
-    Manifest {
-        format_version: FORMAT_VERSION,
-        tool: ToolVersion { name: ToolName::Tracecloak, major: 0, minor: 1, patch: 0 },
-        profile: Profile::Imported,
-        kept: Vec::new(),
-        block_size: frame.block_size,
-        scope: frame.scope,
-        k: None,
-        k_unit: None,
-        tokenizer: Named { name: TokenizerName::Custom, sha256: None },
-        chat_template: Named { name: TemplateName::Custom, sha256: None },
-        normalizers: Vec::new(),
-        quanta: Quanta { input_tokens: 1, output_tokens: 1, machine_ms: 1, user_ms: 1 },
-        prompt_scale: PromptScale::None,
-        source_formats: Vec::new(),
-        totals: Totals::default(),
-        loss: Vec::new(),
-        skip_counts: None,
-        license: None,
-        files: Vec::new(),
-    }
-}
-
-struct InMemory {
-    manifest: Manifest,
-    sessions: std::vec::IntoIter<Session>,
-}
-
-impl Iterator for InMemory {
-    type Item = Result<Session, FormatError>;
-    fn next(&mut self) -> Option<Self::Item> {
-        self.sessions.next().map(Ok)
-    }
-}
-
-impl TraceSource for InMemory {
-    fn manifest(&self) -> &Manifest {
-        &self.manifest
-    }
-}
-
-fn sources(bytes: &[u8]) -> Vec<Source> {
-    let bytes = bytes.to_vec();
-    vec![Source::new(0, true, move || Ok(Box::new(Cursor::new(bytes.clone()))))]
-}
-
-fn import(format: &str, bytes: &[u8], options: ImportOptions) -> Result<(Trace, ImportReport), ForeignError> {
-    let mut trace = Trace { frame: Frame { block_size: 1, scope: Scope::Session }, sessions: Vec::new() };
-    let report = importer(format).unwrap().import(&sources(bytes), options, &mut |frame, session| {
-        trace.frame = frame;
-        trace.sessions.push(session);
-        Ok(())
-    })?;
-    trace.check();
-    Ok((trace, report))
-}
+use super::imported::{Trace, fixture, import, sources};
 
 fn export(format: &str, trace: &Trace, name: &str) -> (Vec<u8>, Vec<&'static str>) {
     let folder = tempdir().unwrap();
@@ -115,10 +25,6 @@ fn export(format: &str, trace: &Trace, name: &str) -> (Vec<u8>, Vec<&'static str
     let never = exporter(format).unwrap().loss();
     assert!(report.lost.iter().all(|(word, _)| never.contains(&word)), "{format}: {:?}", report.lost);
     (fs::read(&target).unwrap(), report.lost.iter().map(|(word, _)| word.word()).collect())
-}
-
-fn fixture(name: &str) -> Vec<u8> {
-    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/trace").join(name)).unwrap()
 }
 
 /// Every fixture: format, file.
