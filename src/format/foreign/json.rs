@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
 
+use super::counting;
 use super::error::{RowError, RowFault};
 use super::tree::Ids;
 
@@ -209,6 +210,11 @@ pub fn ids(bytes: &[u8]) -> Result<Ids, RowFault> {
             },
         };
         rest = if rest.first().is_some_and(u8::is_ascii_digit) { rest } else { blank(rest) };
+        if ids.counts_up() {
+            let (count, length) = counting::read(rest, id.saturating_add(1));
+            ids.count_on(count);
+            rest = rest.get(length..).unwrap_or_default();
+        }
     }
 }
 

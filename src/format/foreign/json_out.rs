@@ -2,6 +2,7 @@
 //!
 //! Invariant: what is written needs no escape: names come from closed lists.
 
+use super::counting;
 use crate::format::count;
 
 /// An object or list being written.
@@ -115,6 +116,11 @@ impl Json {
     pub fn runs(&mut self, runs: impl IntoIterator<Item = (u64, u32)>) {
         self.open(b'[');
         for (first, count) in runs {
+            if let Some(written) = counting::written(first, count).and_then(|text| text.strip_suffix(b",")) {
+                self.comma();
+                self.bytes.extend_from_slice(written);
+                continue;
+            }
             let mut digits = first.to_string().into_bytes();
             for _ in 0..count {
                 self.comma();

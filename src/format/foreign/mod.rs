@@ -9,6 +9,7 @@
 //! makes sessions of rows, [`output`] writes files that appear whole or not at all.
 
 mod bailian;
+mod counting;
 mod csv;
 mod dynamo;
 mod error;

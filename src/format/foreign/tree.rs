@@ -28,6 +28,19 @@ impl Ids {
         }
     }
 
+    /// Whether the last id followed the one before it.
+    pub(super) fn counts_up(&self) -> bool {
+        self.runs.last().is_some_and(|(_, count)| *count > 1)
+    }
+
+    /// Adds the next `more` ids after the last.
+    pub(super) fn count_on(&mut self, more: u32) {
+        if let Some((_, count)) = self.runs.last_mut() {
+            *count = count.saturating_add(more);
+            self.length = self.length.saturating_add(more);
+        }
+    }
+
     /// How many ids it holds.
     pub fn len(&self) -> u32 {
         self.length
