@@ -58,6 +58,8 @@ pub(super) struct Conversation<'a> {
 
 /// A subagent as it is stated.
 pub(super) struct Subagent<'a> {
+    /// Its number, where its id is one of a numbering.
+    number: Option<u32>,
     /// Its marker.
     pub(super) t: i64,
     pub(super) agent_type: AgentType,
@@ -91,8 +93,7 @@ enum Entry<'a> {
 
 impl<'a> Trace<'a> {
     /// Reads the object.
-    pub(super) fn read(bytes: &'a [u8], report: &mut ImportReport) -> Result<Self, RowError> {
-        let trace = Object::parse(bytes).map_err(|fault| RowError::new("", fault))?;
+    pub(super) fn read(trace: &Object<'a>, report: &mut ImportReport) -> Result<Self, RowError> {
         report.lost.add(Loss::Unknown, count(trace.unknown(TRACE)));
         let id = trace.get("id", string)?;
         trace.get("models", items(string))?;
@@ -117,8 +118,14 @@ impl<'a> Trace<'a> {
         if rows.is_empty() {
             return Err(RowError::new("requests", RowFault::Empty));
         }
-        let main = Conversation::new(&trace, rows)?;
-        let read = Self { number: number(&id), block_size, scope, main, agents };
+        // Agents stand where they ended; a whole numbering says in which order they began.
+        let mut numbers: Vec<_> = agents.iter().map(|agent: &Subagent<'_>| agent.number).collect();
+        numbers.sort_unstable();
+        if (1..).zip(&numbers).all(|(expected, number)| *number == Some(expected)) {
+            agents.sort_by_key(|agent| agent.number);
+        }
+        let main = Conversation::new(trace, rows)?;
+        let read = Self { number: number("trace_", 4, &id), block_size, scope, main, agents };
         report.lost.note(Loss::Identifiers, read.number.is_none());
         report.anomalies.note(Anomaly::Totals, trace.raw("totals").is_some_and(|totals| read.contradicts(totals)));
         Ok(read)
@@ -170,7 +177,7 @@ impl<'a> Entry<'a> {
 impl<'a> Subagent<'a> {
     fn read(entry: &Object<'a>, block_size: u32, t: i64, report: &mut ImportReport) -> Result<Self, RowError> {
         report.lost.add(Loss::Unknown, count(entry.unknown(AGENT)));
-        entry.get("agent_id", string)?;
+        let number = self::number("agent_", 3, &entry.get("agent_id", string)?);
         let stated = entry.get("subagent_type", string)?;
         let agent_type = AgentType::parse(&stated).filter(|agent_type| *agent_type != AgentType::Main);
         report.lost.note(Loss::AgentTypes, agent_type.is_none() && stated != AgentType::Custom.word());
@@ -186,6 +193,7 @@ impl<'a> Subagent<'a> {
             return Err(RowError::new("requests", RowFault::Empty));
         }
         Ok(Self {
+            number,
             t,
             agent_type: agent_type.unwrap_or(AgentType::Custom),
             status,
@@ -281,11 +289,11 @@ fn parts(bytes: &[u8]) -> Result<(Parts, u64), RowFault> {
     Ok((parts, unknown))
 }
 
-/// The number of a numbered public trace: `trace_0042`.
-fn number(id: &str) -> Option<u32> {
-    let digits = id.strip_prefix("trace_")?;
-    let number = digits.parse().ok()?;
-    (format!("{number:04}") == digits).then_some(number)
+/// The number in an id such as `trace_0042`.
+fn number(prefix: &str, digits: usize, id: &str) -> Option<u32> {
+    let stated = id.strip_prefix(prefix)?;
+    let number = stated.parse().ok()?;
+    (format!("{number:0digits$}") == stated).then_some(number)
 }
 
 fn count(length: usize) -> u64 {
