@@ -140,6 +140,37 @@ pub enum ForeignError {
     Trace(#[from] FormatError),
 }
 
+/// What stops the reading of a row: a rule that it breaks, or what was done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Without its place.
+    Row(RowError),
+    /// As it is to be reported.
+    Whole(ForeignError),
+}
+
+impl Refused {
+    /// The error, as it came about in a row of a file.
+    pub fn at(self, file: u32, row: u64) -> ForeignError {
+        match self {
+            Self::Row(error) => error.at(file, row),
+            Self::Whole(error) => error,
+        }
+    }
+}
+
+impl From<RowError> for Refused {
+    fn from(error: RowError) -> Self {
+        Self::Row(error)
+    }
+}
+
+impl From<ForeignError> for Refused {
+    fn from(error: ForeignError) -> Self {
+        Self::Whole(error)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,14 +5,12 @@
 use std::collections::HashMap;
 
 use super::json::{Object, items, object, string, whole};
-use super::session::{Models, agent, ended, request, sequence};
+use super::session::{Groups, Models, conversation, ended, request, sequence};
 use super::{
     ForeignError, Frame, Head, Ids, ImportOptions, ImportReport, Importer, RowError, RowFault, Source, Take,
     TreeFromIds,
 };
-use crate::trace::vocab::{
-    AgentKind, Anomaly, DelayKind, Evidence, Harness, Inferred, Loss, Scope, SourceFormat, Status, Trigger,
-};
+use crate::trace::vocab::{Anomaly, DelayKind, Evidence, Inferred, Loss, Scope, SourceFormat, Status, Trigger};
 use crate::trace::{Request, Session};
 
 /// Tokens per block, where neither the rows nor the caller say.
@@ -60,30 +58,21 @@ impl Importer for LiteLlm {
         let mut stated = options.block_size;
         let mut read: Vec<Row> = Vec::new();
         for source in sources {
-            let mut rows = source.rows()?;
-            while let Some(bytes) = rows.advance()? {
-                let row = Row::read(bytes, &mut names, &mut stated);
-                read.push(row.map_err(|error| rows.error(error))?);
-                report.rows += 1;
-            }
+            source.each(&mut report, |row, _, _| {
+                read.push(Row::read(row, &mut names, &mut stated)?);
+                Ok(())
+            })?;
         }
         let frame = Frame { block_size: stated.unwrap_or(BLOCK), scope: Scope::Dataset };
         read.sort_by_key(|row| row.start);
-        let (mut known, mut sessions): (HashMap<String, usize>, Vec<Vec<Row>>) = Default::default();
-        for row in read {
-            let next = sessions.len();
+        let first = read.first().map_or(0, |row| row.start);
+        let mut sessions: Groups<Result<String, usize>, Vec<Row>> = Groups::default();
+        for (at, row) in read.into_iter().enumerate() {
             // A row that names no session is one of its own.
-            let place = row.session.clone().map_or(next, |name| *known.entry(name).or_insert(next));
-            if place == next {
-                sessions.push(Vec::new());
-            }
-            if let Some(session) = sessions.get_mut(place) {
-                session.push(row);
-            }
+            sessions.of(row.session.clone().ok_or(at)).push(row);
         }
-        let first = sessions.first().and_then(|rows| Some(rows.first()?.start)).unwrap_or(0);
         let mut tree = TreeFromIds::new();
-        for rows in sessions {
+        for rows in sessions.into_groups() {
             take(frame, session(rows, first, frame.block_size, &mut tree, &mut report))?;
         }
         Ok(report)
@@ -99,8 +88,7 @@ fn instant(bytes: &[u8]) -> Result<i64, RowFault> {
 }
 
 impl Row {
-    fn read(bytes: &[u8], names: &mut HashMap<Vec<u8>, u64>, stated: &mut Option<u32>) -> Result<Self, RowError> {
-        let row = Object::parse(bytes).map_err(|fault| RowError::new("", fault))?;
+    fn read(row: &Object<'_>, names: &mut HashMap<Vec<u8>, u64>, stated: &mut Option<u32>) -> Result<Self, RowError> {
         // A database gives its JSON columns as text.
         let text = match row.raw("metadata") {
             Some(bytes) if bytes.starts_with(b"\"") => {
@@ -110,7 +98,7 @@ impl Row {
         };
         let metadata = text.as_deref().map(str::as_bytes).or_else(|| row.raw("metadata"));
         let metadata = metadata.map(object).transpose().map_err(|fault| RowError::new("metadata", fault))?;
-        let of = metadata.as_ref().unwrap_or(&row);
+        let of = metadata.as_ref().unwrap_or(row);
         let (hashes, block_size) = hashes(of, names)?;
         if let Some(size) = block_size.filter(|size| *size > 0) {
             if stated.is_some_and(|stated| stated != size) {
@@ -191,13 +179,5 @@ fn session(rows: Vec<Row>, first: i64, block_size: u32, tree: &mut TreeFromIds, 
         }
         edges.push(edge);
     }
-    Session {
-        start_ms: u64::try_from(begin - first).ok(),
-        harness: Harness::Other,
-        source_number: None,
-        agents: vec![agent(AgentKind::Main)],
-        requests,
-        edges,
-        tools: Vec::new(),
-    }
+    conversation(u64::try_from(begin - first).ok(), requests, edges)
 }

@@ -35,9 +35,9 @@ mod weka;
 
 use std::path::Path;
 
-pub use error::{ForeignError, RowError, RowFault};
+pub use error::{ForeignError, Refused, RowError, RowFault};
 pub use report::{ExportReport, ImportReport, Tally};
-pub use source::{Head, Rows, Source};
+pub use source::{Head, Source};
 pub use tree::{Ids, TreeFromIds};
 
 use super::TraceSource;

@@ -3,12 +3,12 @@
 //! Invariant: each row is a session of its own, since a batch states no order but that of its file.
 
 use super::json::{Object, ids, items, string, whole};
-use super::session::{agent, request};
+use super::session::{conversation, request};
 use super::{
     ForeignError, Frame, Head, ImportOptions, ImportReport, Importer, RowError, RowFault, Source, Take, TreeFromIds,
 };
 use crate::format::count;
-use crate::trace::vocab::{AgentKind, Anomaly, Harness, Inferred, Loss, Scope, SourceFormat};
+use crate::trace::vocab::{Anomaly, Inferred, Loss, Scope, SourceFormat};
 use crate::trace::{Parts, Session};
 
 /// Tokens per block, which the format does not say.
@@ -47,25 +47,21 @@ impl Importer for ServeGen {
         let frame = Frame { block_size: options.block_size.unwrap_or(BLOCK), scope: Scope::Dataset };
         let mut tree = TreeFromIds::new();
         for source in sources {
-            let mut rows = source.rows()?;
-            while let Some(bytes) = rows.advance()? {
-                let session = session(bytes, frame.block_size, &mut tree, &mut report);
-                let session = session.map_err(|error| rows.error(error))?;
-                report.rows += 1;
-                take(frame, session)?;
-            }
+            source.each(&mut report, |row, _, report| {
+                let session = session(row, frame.block_size, &mut tree, report)?;
+                Ok(take(frame, session)?)
+            })?;
         }
         Ok(report)
     }
 }
 
 fn session(
-    bytes: &[u8],
+    row: &Object<'_>,
     block_size: u32,
     tree: &mut TreeFromIds,
     report: &mut ImportReport,
 ) -> Result<Session, RowError> {
-    let row = Object::parse(bytes).map_err(|fault| RowError::new("", fault))?;
     report.lost.add(Loss::Unknown, count(row.unknown(ROW)));
     row.get("request_id", whole::<u64>)?;
     let parts = row.get("type", |bytes| match &*string(bytes)? {
@@ -86,13 +82,5 @@ fn session(
     report.anomalies.note(Anomaly::EmptyOutput, request.output_tokens == Some(0));
     let mut requests = vec![request];
     tree.fill(&mut requests, [ids.unwrap_or_default()], block_size);
-    Ok(Session {
-        start_ms: None,
-        harness: Harness::Other,
-        source_number: None,
-        agents: vec![agent(AgentKind::Main)],
-        requests,
-        edges: Vec::new(),
-        tools: Vec::new(),
-    })
+    Ok(conversation(None, requests, Vec::new()))
 }

@@ -2,9 +2,12 @@
 //!
 //! Invariant: requests come out in send order and edges in theirs; unlisted models are numbered by first appearance.
 
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::trace::vocab::{AgentKind, AgentType, DelayKind, Evidence, Relation, RequestKind, Status, Stop, Trigger};
+use crate::trace::vocab::{
+    AgentKind, AgentType, DelayKind, Evidence, Harness, Relation, RequestKind, Status, Stop, Trigger,
+};
 use crate::trace::{Agent, Edge, Model, Parts, Prefix, Request, Session, Usage};
 
 /// A request of which only this is known.
@@ -47,6 +50,43 @@ pub fn agent(kind: AgentKind) -> Agent {
         join_request: None,
         total_tokens: None,
         tool_calls: None,
+    }
+}
+
+/// A session of a main agent alone.
+pub fn conversation(start_ms: Option<u64>, requests: Vec<Request>, edges: Vec<Edge>) -> Session {
+    let agents = vec![agent(AgentKind::Main)];
+    Session { start_ms, harness: Harness::Other, source_number: None, agents, requests, edges, tools: Vec::new() }
+}
+
+/// What belongs together, in order of first appearance.
+#[derive(Debug)]
+pub struct Groups<K, T> {
+    known: HashMap<K, usize>,
+    groups: BTreeMap<usize, T>,
+}
+
+impl<K, T> Default for Groups<K, T> {
+    fn default() -> Self {
+        Self { known: HashMap::new(), groups: BTreeMap::new() }
+    }
+}
+
+impl<K: Hash + Eq, T: Default> Groups<K, T> {
+    /// The group of a key, begun if it is new.
+    pub fn of(&mut self, key: K) -> &mut T {
+        let next = self.groups.len();
+        self.groups.entry(*self.known.entry(key).or_insert(next)).or_default()
+    }
+
+    /// Forgets the keys, not the groups: for the next file, where names of one say nothing about another's.
+    pub fn begin_file(&mut self) {
+        self.known.clear();
+    }
+
+    /// The groups.
+    pub fn into_groups(self) -> impl Iterator<Item = T> {
+        self.groups.into_values()
     }
 }
 
@@ -125,6 +165,17 @@ pub fn fingerprint(session: &Session) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_keep_their_order_and_keys_of_a_file_end_with_it() {
+        let mut groups: Groups<&str, Vec<u8>> = Groups::default();
+        for (name, item) in [("b", 0), ("a", 1), ("b", 2)] {
+            groups.of(name).push(item);
+        }
+        groups.begin_file();
+        groups.of("b").push(3);
+        assert_eq!(groups.into_groups().collect::<Vec<_>>(), [vec![0, 2], vec![1], vec![3]]);
+    }
 
     #[test]
     fn unlisted_models_are_numbered_and_public_ones_reduced() {

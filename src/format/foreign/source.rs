@@ -5,8 +5,10 @@
 use std::borrow::Cow;
 use std::io::{self, BufReader, Cursor, Read};
 
-use super::error::{ForeignError, RowError, RowFault};
-use super::json::{blank, keys, value_length};
+use super::csv::Table;
+use super::error::{ForeignError, Refused, RowError, RowFault};
+use super::json::{Object, blank, keys, value_length};
+use super::report::ImportReport;
 
 /// Bytes read at a time.
 const CHUNK: usize = 256 << 10;
@@ -16,6 +18,11 @@ const ROW_BYTES: usize = 1 << 30;
 const HEAD: u64 = 64 << 10;
 /// The largest window that zstd can ask for.
 const ZSTD_WINDOW_LOG_MAX: u32 = 31;
+
+/// Takes a row, its number and the report.
+pub trait ReadRow: FnMut(&Object<'_>, u64, &mut ImportReport) -> Result<(), Refused> {}
+
+impl<F: FnMut(&Object<'_>, u64, &mut ImportReport) -> Result<(), Refused>> ReadRow for F {}
 
 type Opener = Box<dyn Fn() -> io::Result<Box<dyn Read + Send>>>;
 
@@ -52,12 +59,52 @@ impl Source {
         Ok(head)
     }
 
-    /// Its rows.
+    fn rows(&self) -> Result<Rows, ForeignError> {
+        Ok(Rows { number: self.number, input: self.read()?, buffer: Vec::new(), at: 0, row: 0, ended: false })
+    }
+
+    /// Reads its rows one by one, which are counted. `read` gets each with its number, from 1.
     ///
     /// # Errors
-    /// If it can't be opened.
-    pub fn rows(&self) -> Result<Rows, ForeignError> {
-        Ok(Rows { number: self.number, input: self.read()?, buffer: Vec::new(), at: 0, row: 0, ended: false })
+    /// Those of `read`, placed, and those of the file.
+    pub fn each(&self, report: &mut ImportReport, mut read: impl ReadRow) -> Result<(), ForeignError> {
+        let mut rows = self.rows()?;
+        let mut number = 0;
+        while let Some(bytes) = rows.advance()? {
+            number += 1;
+            self.one(bytes, number, report, &mut read)?;
+        }
+        Ok(())
+    }
+
+    /// The same, where the file may be a table with a head line instead of JSON.
+    ///
+    /// # Errors
+    /// As [`Self::each`].
+    pub fn each_or_line(&self, report: &mut ImportReport, mut read: impl ReadRow) -> Result<(), ForeignError> {
+        if self.head()?.trim_ascii_start().starts_with(b"{") {
+            return self.each(report, read);
+        }
+        let mut table = Table::open(self)?;
+        let mut number = 0;
+        while let Some(bytes) = table.advance()? {
+            number += 1;
+            self.one(bytes, number, report, &mut read)?;
+        }
+        Ok(())
+    }
+
+    fn one(
+        &self,
+        bytes: &[u8],
+        number: u64,
+        report: &mut ImportReport,
+        read: &mut impl ReadRow,
+    ) -> Result<(), ForeignError> {
+        let object = Object::parse(bytes).map_err(|fault| Refused::from(RowError::new("", fault)));
+        object.and_then(|object| read(&object, number, report)).map_err(|refused| refused.at(self.number, number))?;
+        report.rows += 1;
+        Ok(())
     }
 
     /// The error for what the operating system said.
@@ -92,7 +139,7 @@ impl<'a> Head<'a> {
 }
 
 /// JSON objects, one after the other.
-pub struct Rows {
+struct Rows {
     number: u32,
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
@@ -103,21 +150,13 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The number of the row that came last, from 1.
-    pub fn row(&self) -> u64 {
-        self.row
-    }
-
     /// The error for the row that came last.
-    pub fn error(&self, error: RowError) -> ForeignError {
+    fn error(&self, error: RowError) -> ForeignError {
         error.at(self.number, self.row)
     }
 
-    /// The next object.
-    ///
-    /// # Errors
-    /// Where there is something else, or the file can't be read on.
-    pub fn advance(&mut self) -> Result<Option<&[u8]>, ForeignError> {
+    /// The next object; an error where there is something else.
+    fn advance(&mut self) -> Result<Option<&[u8]>, ForeignError> {
         let mut wanted = CHUNK;
         loop {
             let rest = self.buffer.get(self.at..).unwrap_or_default();

@@ -3,15 +3,12 @@
 //! Invariant: there are no blocks in it. A round shares with the one before as much as the provider says it read from its cache,
 //! at most that prompt and its answer; the manifest and the report say that this is inferred.
 
-use std::collections::HashMap;
-
-use super::csv::Table;
 use super::json::{Object, scaled, string, whole};
-use super::session::{Models, agent, ended, request, sequence};
+use super::session::{Groups, Models, conversation, ended, request, sequence};
 use super::{ForeignError, Frame, Head, ImportOptions, ImportReport, Importer, RowError, RowFault, Source, Take};
 use crate::format::tokens::{Fresh, Planter, Prompt};
 use crate::trace::vocab::{
-    AgentKind, Anomaly, DelayKind, Evidence, Harness, Inferred, Loss, Scope, SourceFormat, ToolClass, Trigger,
+    Anomaly, DelayKind, Evidence, Harness, Inferred, Loss, Scope, SourceFormat, ToolClass, Trigger,
 };
 use crate::trace::{Request, Session, ToolCall};
 
@@ -43,12 +40,6 @@ struct Tool {
     is_error: Option<bool>,
 }
 
-#[derive(Default)]
-struct Reader {
-    known: HashMap<String, usize>,
-    sessions: Vec<Vec<Round>>,
-}
-
 impl Importer for TraceLab {
     fn format(&self) -> SourceFormat {
         SourceFormat::TraceLab
@@ -74,30 +65,27 @@ impl Importer for TraceLab {
 
     fn import(&self, sources: &[Source], options: ImportOptions, take: Take<'_>) -> Result<ImportReport, ForeignError> {
         let mut report = ImportReport::default();
-        let mut reader = Reader::default();
+        let mut groups: Groups<String, Vec<Round>> = Groups::default();
         for source in sources {
-            reader.known.clear();
-            if source.head()?.trim_ascii_start().starts_with(b"{") {
-                let mut rows = source.rows()?;
-                while let Some(bytes) = rows.advance()? {
-                    reader.add(bytes, Round::read, &mut report).map_err(|error| rows.error(error))?;
-                }
-            } else {
-                let mut table = Table::open(source)?;
-                while let Some(bytes) = table.advance()? {
-                    reader.add(bytes, Round::cells, &mut report).map_err(|error| table.error(error))?;
-                }
-            }
+            groups.begin_file();
+            let json = source.head()?.trim_ascii_start().starts_with(b"{");
+            source.each_or_line(&mut report, |row, _, report| {
+                let (session, round) = if json { Round::read(row, report) } else { Round::cells(row, report) }?;
+                report.anomalies.note(Anomaly::EmptyOutput, round.request.output_tokens == Some(0));
+                groups.of(session).push(round);
+                Ok(())
+            })?;
         }
         let frame = Frame { block_size: options.block_size.unwrap_or(BLOCK), scope: Scope::Session };
         let begin = |rounds: &Vec<Round>| rounds.iter().filter_map(|round| round.start).min();
-        for rounds in &mut reader.sessions {
+        let mut sessions: Vec<Vec<Round>> = groups.into_groups().collect();
+        for rounds in &mut sessions {
             rounds.sort_by_key(|round| (round.index, round.start));
         }
-        reader.sessions.sort_by_key(begin);
-        let first = reader.sessions.iter().filter_map(begin).min();
+        sessions.sort_by_key(begin);
+        let first = sessions.iter().filter_map(begin).min();
         let mut planter = Planter::new(frame.block_size, true);
-        for rounds in reader.sessions {
+        for rounds in sessions {
             planter.begin_session();
             let start_ms = begin(&rounds).zip(first).and_then(|(start, first)| u64::try_from(start - first).ok());
             let mut session = session(rounds, &mut planter, &mut report);
@@ -105,25 +93,6 @@ impl Importer for TraceLab {
             take(frame, session)?;
         }
         Ok(report)
-    }
-}
-
-type Read = fn(&Object<'_>, &mut ImportReport) -> Result<(String, Round), RowError>;
-
-impl Reader {
-    fn add(&mut self, bytes: &[u8], read: Read, report: &mut ImportReport) -> Result<(), RowError> {
-        let object = Object::parse(bytes).map_err(|fault| RowError::new("", fault))?;
-        let (session, round) = read(&object, report)?;
-        report.rows += 1;
-        report.anomalies.note(Anomaly::EmptyOutput, round.request.output_tokens == Some(0));
-        let place = *self.known.entry(session).or_insert_with(|| {
-            self.sessions.push(Vec::new());
-            self.sessions.len() - 1
-        });
-        if let Some(session) = self.sessions.get_mut(place) {
-            session.push(round);
-        }
-        Ok(())
     }
 }
 
@@ -277,13 +246,5 @@ fn session(rounds: Vec<Round>, planter: &mut Planter, report: &mut ImportReport)
         requests.push(request);
     }
     planter.fill(&mut requests, &prompts);
-    Session {
-        start_ms: None,
-        harness,
-        source_number: None,
-        agents: vec![agent(AgentKind::Main)],
-        requests,
-        edges,
-        tools,
-    }
+    Session { harness, tools, ..conversation(None, requests, edges) }
 }

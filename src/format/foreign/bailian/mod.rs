@@ -9,13 +9,13 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::json::{Object, ids, seconds, string, whole};
-use super::session::{agent, request, sequence, sort_edges};
+use super::session::{Groups, conversation, request, sequence, sort_edges};
 use super::{
     ExportOptions, ExportReport, Exporter, ForeignError, Frame, Head, Ids, ImportOptions, ImportReport, Importer,
     RowError, RowFault, Source, Take, TreeFromIds,
 };
 use crate::format::{TraceSource, count};
-use crate::trace::vocab::{AgentKind, Anomaly, DelayKind, Evidence, Harness, Inferred, Loss, Scope, SourceFormat};
+use crate::trace::vocab::{Anomaly, DelayKind, Evidence, Inferred, Loss, Scope, SourceFormat};
 use crate::trace::{Parts, Request, Session};
 
 /// Tokens per block, which the format does not say.
@@ -92,15 +92,14 @@ impl Importer for Bailian {
         // Chat ids of one file say nothing about another's.
         let mut groups: Vec<Vec<Chat>> = Vec::new();
         for source in sources {
-            let mut rows = source.rows()?;
-            while let Some(bytes) = rows.advance()? {
-                let chat = Chat::read(bytes, frame.block_size, &mut report).and_then(|chat| {
-                    let twice = known.insert(chat.id, chats.len()).is_some();
-                    if twice { Err(RowError::new("chat_id", RowFault::Twice)) } else { Ok(chat) }
-                });
-                chats.push(chat.map_err(|error| rows.error(error))?);
-                report.rows += 1;
-            }
+            source.each(&mut report, |row, _, report| {
+                let chat = Chat::read(row, frame.block_size, report)?;
+                if known.insert(chat.id, chats.len()).is_some() {
+                    return Err(RowError::new("chat_id", RowFault::Twice).into());
+                }
+                chats.push(chat);
+                Ok(())
+            })?;
             groups.extend(sessions(std::mem::take(&mut chats), &known, &mut report));
             known.clear();
         }
@@ -136,8 +135,7 @@ impl Exporter for Bailian {
 }
 
 impl Chat {
-    fn read(bytes: &[u8], block_size: u32, report: &mut ImportReport) -> Result<Self, RowError> {
-        let row = Object::parse(bytes).map_err(|fault| RowError::new("", fault))?;
+    fn read(row: &Object<'_>, block_size: u32, report: &mut ImportReport) -> Result<Self, RowError> {
         report.lost.add(Loss::Unknown, count(row.unknown(ROW)));
         let input = row.get("input_length", whole::<u32>)?;
         let ids = row.maybe("hash_ids", ids)?;
@@ -180,20 +178,14 @@ fn sessions(chats: Vec<Chat>, known: &HashMap<i64, usize>, report: &mut ImportRe
         root
     };
     let roots: Vec<usize> = (0..chats.len()).map(root).collect();
-    let mut groups: HashMap<usize, usize> = HashMap::new();
-    let mut sessions: Vec<Vec<Chat>> = Vec::new();
+    let mut groups: Groups<usize, Vec<Chat>> = Groups::default();
     let mut latest = i64::MIN;
     for (chat, root) in chats.into_iter().zip(roots) {
         report.anomalies.note(Anomaly::Unordered, chat.time < latest);
         latest = latest.max(chat.time);
-        let group = *groups.entry(root).or_insert_with(|| {
-            sessions.push(Vec::new());
-            sessions.len() - 1
-        });
-        if let Some(session) = sessions.get_mut(group) {
-            session.push(chat);
-        }
+        groups.of(root).push(chat);
     }
+    let mut sessions: Vec<Vec<Chat>> = groups.into_groups().collect();
     for session in &mut sessions {
         session.sort_by_key(|chat| chat.time);
     }
@@ -239,14 +231,6 @@ impl Builder {
             report.lost.add(Loss::MovedBlocks, count(new().filter(|id| self.seen.contains(id)).count()));
             self.seen.extend(new());
         }
-        Session {
-            start_ms: u64::try_from(begin.saturating_sub(self.first)).ok(),
-            harness: Harness::Other,
-            source_number: None,
-            agents: vec![agent(AgentKind::Main)],
-            requests,
-            edges,
-            tools: Vec::new(),
-        }
+        conversation(u64::try_from(begin.saturating_sub(self.first)).ok(), requests, edges)
     }
 }

@@ -8,7 +8,7 @@ use super::AGENTIC;
 use crate::format::count;
 use crate::format::foreign::graph;
 use crate::format::foreign::json::{Object, ids, scaled, string, whole};
-use crate::format::foreign::session::{Models, request, sort_edges};
+use crate::format::foreign::session::{Groups, Models, request, sort_edges};
 use crate::format::foreign::{
     ForeignError, Frame, Ids, ImportOptions, ImportReport, RowError, RowFault, Source, Take, TreeFromIds,
 };
@@ -62,32 +62,27 @@ struct Play {
 pub(super) fn import(sources: &[Source], options: ImportOptions, take: Take<'_>) -> Result<ImportReport, ForeignError> {
     let mut report = ImportReport::default();
     let mut block_size = None;
-    let mut plays: Vec<Play> = Vec::new();
+    let mut plays: Groups<String, Play> = Groups::default();
+    let mut heads = 0;
     for source in sources {
-        let mut rows = source.rows()?;
-        let Some(bytes) = rows.advance()? else { continue };
-        let stated = head(bytes).map_err(|error| rows.error(error))?;
-        if block_size.is_some_and(|size| size != stated) || options.block_size.is_some_and(|size| size != stated) {
-            return Err(rows.error(RowError::new("block_size", RowFault::Disagrees)));
-        }
-        block_size = Some(stated);
-        let mut names: HashMap<String, usize> = HashMap::new();
-        let mut row = 1;
-        while let Some(bytes) = rows.advance()? {
-            row += 1;
-            let read = Object::parse(bytes).map_err(|fault| RowError::new("", fault));
-            let read = read.and_then(|object| {
-                let play = object.get("play_id", string)?.into_owned();
-                let place = *names.entry(play).or_insert_with(|| {
-                    plays.push(Play::default());
-                    plays.len() - 1
-                });
-                plays.get_mut(place).map_or(Ok(()), |play| play.add(&object, stated, (source.number, row), &mut report))
-            });
-            read.map_err(|error| rows.error(error))?;
-            report.rows += 1;
-        }
+        plays.begin_file();
+        source.each(&mut report, |object, row, report| {
+            if row == 1 {
+                let stated = head(object)?;
+                let differs = |size: Option<u32>| size.is_some_and(|size| size != stated);
+                if differs(block_size) || differs(options.block_size) {
+                    return Err(RowError::new("block_size", RowFault::Disagrees).into());
+                }
+                block_size = Some(stated);
+                heads += 1;
+                return Ok(());
+            }
+            let play = object.get("play_id", string)?.into_owned();
+            Ok(plays.of(play).add(object, block_size.unwrap_or(1), (source.number, row), report)?)
+        })?;
     }
+    report.rows -= heads;
+    let plays: Vec<Play> = plays.into_groups().collect();
     let arrivals = plays.iter().flat_map(|play| &play.rows).any(|row| row.not_before_ms > 0);
     let frame = Frame { block_size: block_size.unwrap_or(1), scope: Scope::Session };
     let mut tree = TreeFromIds::new();
@@ -99,8 +94,7 @@ pub(super) fn import(sources: &[Source], options: ImportOptions, take: Take<'_>)
 }
 
 /// Reads the head and gives its block size.
-fn head(bytes: &[u8]) -> Result<u32, RowError> {
-    let head = Object::parse(bytes).map_err(|fault| RowError::new("", fault))?;
+fn head(head: &Object<'_>) -> Result<u32, RowError> {
     let known = |word: &'static str| move |bytes| if string(bytes)? == word { Ok(()) } else { Err(RowFault::Word) };
     head.get("schema", known(AGENTIC))?;
     head.get("version", |bytes| if whole::<u32>(bytes)? == 2 { Ok(()) } else { Err(RowFault::Word) })?;

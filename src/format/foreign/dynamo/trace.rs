@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::REQUEST_TRACE;
 use crate::format::foreign::graph;
 use crate::format::foreign::json::{Object, ids, object, scaled, string, whole};
-use crate::format::foreign::session::{Models, ended, request, sequence, sort_edges};
+use crate::format::foreign::session::{Groups, Models, ended, request, sequence, sort_edges};
 use crate::format::foreign::{
     ForeignError, Frame, Ids, ImportOptions, ImportReport, RowError, RowFault, Source, Take, TreeFromIds,
 };
@@ -57,12 +57,7 @@ pub(super) fn import(sources: &[Source], options: ImportOptions, take: Take<'_>)
     let mut report = ImportReport::default();
     let mut reader = Reader { block_size: options.block_size, ..Reader::default() };
     for source in sources {
-        let mut rows = source.rows()?;
-        while let Some(bytes) = rows.advance()? {
-            let read = Object::parse(bytes).map_err(|fault| RowError::new("", fault));
-            read.and_then(|row| reader.row(&row, &mut report)).map_err(|error| rows.error(error))?;
-            report.rows += 1;
-        }
+        source.each(&mut report, |row, _, report| Ok(reader.row(row, report)?))?;
     }
     reader.sessions(&mut report, take)?;
     Ok(report)
@@ -195,20 +190,15 @@ impl Reader {
     }
 
     fn sessions(mut self, report: &mut ImportReport, take: Take<'_>) -> Result<(), ForeignError> {
-        let mut groups: HashMap<String, usize> = HashMap::new();
-        let mut members: Vec<Vec<(String, Context)>> = Vec::new();
+        let mut groups: Groups<String, Vec<(String, Context)>> = Groups::default();
         let roots: Vec<(String, String)> =
             self.names.iter().map(|name| (name.clone(), self.root(name).to_owned())).collect();
         for (name, root) in roots {
-            let Some(context) = self.contexts.remove(&name) else { continue };
-            let group = *groups.entry(root).or_insert_with(|| {
-                members.push(Vec::new());
-                members.len() - 1
-            });
-            if let Some(members) = members.get_mut(group) {
-                members.push((name, context));
+            if let Some(context) = self.contexts.remove(&name) {
+                groups.of(root).push((name, context));
             }
         }
+        let mut members: Vec<_> = groups.into_groups().collect();
         members.retain(|members| members.iter().any(|(_, context)| !context.ends.is_empty()));
         let begin = |members: &Vec<(String, Context)>| {
             members.iter().flat_map(|(_, context)| &context.ends).map(|end| end.start).min().unwrap_or(u64::MAX)

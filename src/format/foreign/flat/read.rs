@@ -16,7 +16,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use super::columns::{BLOCK_SIZE, HASH_IDS, Place, SCOPE, implied, listed, places};
 use crate::format::foreign::session::fingerprint;
 use crate::format::foreign::{
-    ForeignError, Frame, Ids, ImportOptions, ImportReport, RowError, RowFault, Source, Take, TreeFromIds,
+    ForeignError, Frame, Ids, ImportOptions, ImportReport, Refused, RowError, RowFault, Source, Take, TreeFromIds,
 };
 use crate::format::parquet::{
     AgentRow, Base, EdgeRow, Kind, RequestRow, Row, SessionRow, ToolRow, Unit, columns, contained,
@@ -78,33 +78,18 @@ pub(super) fn import(sources: &[Source], options: ImportOptions, take: Take<'_>)
             for next in rows {
                 let other = open.first().is_some_and(|first| first.session() != next.session());
                 if other {
-                    state.session(std::mem::take(&mut open), take).map_err(|error| error.placed(source.number, row))?;
+                    state.session(std::mem::take(&mut open), take).map_err(|error| error.at(source.number, row))?;
                 }
                 row += 1;
                 open.push(next);
             }
         }
         if !open.is_empty() {
-            state.session(open, take).map_err(|error| error.placed(source.number, row))?;
+            state.session(open, take).map_err(|error| error.at(source.number, row))?;
         }
         state.report.rows += row;
     }
     Ok(state.report)
-}
-
-/// What goes wrong with a whole session: a rule that its rows break, or the taking of it.
-enum Refused {
-    Row(RowError),
-    Taken(ForeignError),
-}
-
-impl Refused {
-    fn placed(self, file: u32, row: u64) -> ForeignError {
-        match self {
-            Self::Row(error) => error.at(file, row),
-            Self::Taken(error) => error,
-        }
-    }
 }
 
 struct State {
@@ -194,7 +179,7 @@ impl State {
         if scope == Scope::Session {
             self.tree.begin_session();
         }
-        let mut session = self.tables(&rows).map_err(Refused::Row)?;
+        let mut session = self.tables(&rows)?;
         let stated: Vec<bool> = session.requests.iter().map(|request| request.prefix.extends).collect();
         let known = first.cells.contains_key(&(key(Table::Requests), EXTENDS));
         let lists = rows.into_iter().map(|row| row.ids);
@@ -216,7 +201,7 @@ impl State {
         self.totals.agents += count(session.agents.len());
         self.totals.requests += count(session.requests.len());
         self.report.anomalies.note(Anomaly::DuplicateSessions, !self.seen.insert(fingerprint(&session)));
-        take(frame, session).map_err(Refused::Taken)
+        Ok(take(frame, session)?)
     }
 
     /// The tables' rows of a session.

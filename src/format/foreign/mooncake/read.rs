@@ -11,7 +11,7 @@ use crate::format::foreign::{
     ForeignError, Frame, Ids, ImportOptions, ImportReport, RowError, RowFault, Source, Take, TreeFromIds,
 };
 use crate::trace::Session;
-use crate::trace::vocab::{AgentKind, Anomaly, DelayKind, Evidence, Harness, Inferred, Loss, Scope};
+use crate::trace::vocab::{Anomaly, DelayKind, Evidence, Inferred, Loss, Scope};
 
 /// Members that rows have.
 pub(super) const KNOWN: &[&str] = &[
@@ -52,12 +52,10 @@ pub(super) fn import(sources: &[Source], options: ImportOptions, take: Take<'_>)
     let mut names: HashMap<String, usize> = HashMap::new();
     let mut stated: Vec<Row> = Vec::new();
     for source in sources {
-        let mut input = source.rows()?;
-        while let Some(bytes) = input.advance()? {
-            let row = Row::read(bytes, block_size, &mut names, &mut report).map_err(|error| input.error(error))?;
-            report.rows += 1;
-            stated.push(row);
-        }
+        source.each(&mut report, |row, _, report| {
+            stated.push(Row::read(row, block_size, &mut names, report)?);
+            Ok(())
+        })?;
     }
     let origin = stated.iter().filter_map(|row| row.timestamp).min().unwrap_or(0);
     report.inferred.note(Inferred::Origin, origin != 0);
@@ -86,12 +84,11 @@ pub(super) fn import(sources: &[Source], options: ImportOptions, take: Take<'_>)
 
 impl Row {
     fn read(
-        bytes: &[u8],
+        row: &Object<'_>,
         block_size: u32,
         names: &mut HashMap<String, usize>,
         report: &mut ImportReport,
     ) -> Result<Self, RowError> {
-        let row = Object::parse(bytes).map_err(|fault| RowError::new("", fault))?;
         report.lost.add(Loss::Unknown, crate::format::count(row.unknown(KNOWN)));
         let timestamp = row.maybe("timestamp", |bytes| scaled(bytes, 0))?;
         let delay = row.maybe("delay", |bytes| scaled(bytes, 0))?;
@@ -227,13 +224,5 @@ fn session(
     }
     let tails = tree.fill(&mut requests, members.into_iter().map(|row| row.ids), block_size);
     report.inferred.add(Inferred::Tails, tails);
-    Session {
-        start_ms: begun.and_then(|begun| since(begun, origin)),
-        harness: Harness::Other,
-        source_number: None,
-        agents: vec![rows::agent(AgentKind::Main)],
-        requests,
-        edges,
-        tools: Vec::new(),
-    }
+    rows::conversation(begun.and_then(|begun| since(begun, origin)), requests, edges)
 }

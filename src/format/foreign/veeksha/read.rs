@@ -2,11 +2,9 @@
 //!
 //! Invariant: rows are as the file states them, grouped by session in order of appearance; nothing is inferred here.
 
-use std::collections::HashMap;
-
 use crate::format::count;
-use crate::format::foreign::csv::Table;
 use crate::format::foreign::json::{Object, ids, items, object, seconds, string, whole};
+use crate::format::foreign::session::Groups;
 use crate::format::foreign::{ForeignError, Ids, ImportReport, RowError, RowFault, Source};
 use crate::trace::vocab::{Anomaly, Loss};
 
@@ -96,38 +94,18 @@ impl Row {
 }
 
 /// The sessions of all files.
-pub(super) fn sessions(sources: &[Source], report: &mut ImportReport) -> Result<Vec<Vec<Row>>, ForeignError> {
-    let mut sessions: Vec<Vec<Row>> = Vec::new();
+pub(super) fn sessions(
+    sources: &[Source],
+    report: &mut ImportReport,
+) -> Result<impl Iterator<Item = Vec<Row>> + use<>, ForeignError> {
+    let mut sessions: Groups<i64, Vec<Row>> = Groups::default();
     for source in sources {
-        // Numbers of one file say nothing about another's.
-        let mut known: HashMap<i64, usize> = HashMap::new();
-        let mut add = |bytes: &[u8], number: u64| {
-            let row = Object::parse(bytes).map_err(|fault| RowError::new("", fault))?;
-            let (session, row) = Row::read(&row, (source.number, number), report)?;
-            report.rows += 1;
-            let place = *known.entry(session).or_insert_with(|| {
-                sessions.push(Vec::new());
-                sessions.len() - 1
-            });
-            if let Some(session) = sessions.get_mut(place) {
-                session.push(row);
-            }
-            Ok::<(), RowError>(())
-        };
-        let mut number = 0;
-        if source.head()?.trim_ascii_start().starts_with(b"{") {
-            let mut rows = source.rows()?;
-            while let Some(bytes) = rows.advance()? {
-                number += 1;
-                add(bytes, number).map_err(|error| rows.error(error))?;
-            }
-        } else {
-            let mut table = Table::open(source)?;
-            while let Some(bytes) = table.advance()? {
-                number += 1;
-                add(bytes, number).map_err(|error| table.error(error))?;
-            }
-        }
+        sessions.begin_file();
+        source.each_or_line(report, |row, number, report| {
+            let (session, row) = Row::read(row, (source.number, number), report)?;
+            sessions.of(session).push(row);
+            Ok(())
+        })?;
     }
-    Ok(sessions)
+    Ok(sessions.into_groups())
 }

@@ -11,7 +11,7 @@ use crate::format::foreign::json_out::Json;
 use crate::format::foreign::losses::count_held;
 use crate::format::foreign::outgoing::Renumber;
 use crate::format::foreign::output::{Output, finish, refused};
-use crate::format::foreign::session::{agent, request, sequence};
+use crate::format::foreign::session::{conversation, request, sequence};
 use crate::format::foreign::{
     ExportOptions, ExportReport, ForeignError, Frame, ImportOptions, ImportReport, RowError, RowFault, Source, Take,
     TreeFromIds,
@@ -19,7 +19,7 @@ use crate::format::foreign::{
 use crate::format::tokens::{Fresh, Planter, Prompt, Speller};
 use crate::format::{TraceSource, count};
 use crate::trace::Session;
-use crate::trace::vocab::{AgentKind, Anomaly, DelayKind, Evidence, Harness, Inferred, Loss, Relation, Scope, Trigger};
+use crate::trace::vocab::{Anomaly, DelayKind, Evidence, Inferred, Loss, Relation, Scope, Trigger};
 
 /// Veeksha's own default.
 const BLOCK: u32 = 512;
@@ -70,17 +70,7 @@ pub(super) fn import(sources: &[Source], options: ImportOptions, take: Take<'_>)
             }
         }
         planter.fill(&mut requests, &prompts);
-        let agents = vec![agent(AgentKind::Main)];
-        let session = Session {
-            start_ms: None,
-            harness: Harness::Other,
-            source_number: None,
-            agents,
-            requests,
-            edges,
-            tools: Vec::new(),
-        };
-        take(frame, session)?;
+        take(frame, conversation(None, requests, edges))?;
     }
     Ok(report)
 }

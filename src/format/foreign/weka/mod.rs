@@ -44,27 +44,22 @@ impl Importer for Weka {
         let mut tree = TreeFromIds::new();
         let mut seen = HashSet::new();
         for source in sources {
-            let mut rows = source.rows()?;
-            while let Some(row) = rows.advance()? {
-                let read = read::Trace::read(row, &mut report).and_then(|trace| {
-                    let stated = Frame { block_size: trace.block_size, scope: trace.scope };
-                    if frame.is_some_and(|frame| frame != stated)
-                        || options.block_size.is_some_and(|size| size != trace.block_size)
-                    {
-                        return Err(RowError::new("block_size", RowFault::Disagrees));
-                    }
-                    if stated.scope == Scope::Session {
-                        tree.begin_session();
-                    }
-                    let session = session::build(trace, &mut tree, &mut report)?;
-                    Ok((stated, session))
-                });
-                let (stated, session) = read.map_err(|error| rows.error(error))?;
+            source.each(&mut report, |row, _, report| {
+                let trace = read::Trace::read(row, report)?;
+                let stated = Frame { block_size: trace.block_size, scope: trace.scope };
+                if frame.is_some_and(|frame| frame != stated)
+                    || options.block_size.is_some_and(|size| size != trace.block_size)
+                {
+                    return Err(RowError::new("block_size", RowFault::Disagrees).into());
+                }
                 frame = Some(stated);
-                report.rows += 1;
+                if stated.scope == Scope::Session {
+                    tree.begin_session();
+                }
+                let session = session::build(trace, &mut tree, report)?;
                 report.anomalies.note(Anomaly::DuplicateSessions, !seen.insert(fingerprint(&session)));
-                take(stated, session)?;
-            }
+                Ok(take(stated, session)?)
+            })?;
         }
         Ok(report)
     }
