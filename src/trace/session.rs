@@ -28,6 +28,15 @@ pub struct Session {
     pub tools: Vec<ToolCall>,
 }
 
+impl Session {
+    /// What a request waits for.
+    pub fn waits_of(&self, row: u32) -> &[Edge] {
+        let begin = self.edges.partition_point(|edge| edge.to < row);
+        let end = self.edges.partition_point(|edge| edge.to <= row);
+        self.edges.get(begin..end).unwrap_or_default()
+    }
+}
+
 /// One conversation: the main agent or a subagent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Agent {

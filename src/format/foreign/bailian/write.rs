@@ -102,8 +102,7 @@ pub(super) fn export(
 
 /// The request that one goes on from: the turn before, or what started its agent.
 fn before(session: &Session, row: u32) -> Option<u32> {
-    let edges = || session.edges.iter().filter(|edge| edge.to == row);
-    let of = |relation: Relation| edges().rfind(|edge| edge.relation == relation);
+    let of = |relation: Relation| session.waits_of(row).iter().rfind(|edge| edge.relation == relation);
     of(Relation::Sequence).or_else(|| of(Relation::Spawn)).map(|edge| edge.from)
 }
 

@@ -126,7 +126,7 @@ fn pause(session: &Session, starts: &[u64], before: usize, row: usize) -> u64 {
     let (Some(earlier), Some(start)) = (session.requests.get(before), starts.get(row)) else { return 0 };
     let earlier = Request { start_ms: starts.get(before).copied(), ..*earlier };
     let to = u32::try_from(row).unwrap_or(u32::MAX);
-    let stated = session.edges.iter().find(|edge| edge.to == to && edge.relation == Relation::Sequence);
+    let stated = session.waits_of(to).iter().find(|edge| edge.relation == Relation::Sequence);
     let gap = ended(&earlier).map_or(0, |end| start.saturating_sub(end));
     // Where no duration is known, the gap holds the answer's time, and the edge knows better.
     stated.filter(|_| earlier.duration_ms.is_none()).map_or(gap, |edge| edge.delay_ms)

@@ -140,6 +140,6 @@ pub(super) fn export(
 
 /// The longest pause before a request.
 fn wait(session: &Session, row: usize) -> u64 {
-    let edges = session.edges.iter().filter(|edge| usize::try_from(edge.to) == Ok(row));
-    edges.map(|edge| edge.delay_ms).max().unwrap_or(0)
+    let edges = session.waits_of(u32::try_from(row).unwrap_or(u32::MAX));
+    edges.iter().map(|edge| edge.delay_ms).max().unwrap_or(0)
 }

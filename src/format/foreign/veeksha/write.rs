@@ -59,7 +59,7 @@ fn line(
     table: bool,
     report: &mut ExportReport,
 ) -> Vec<u8> {
-    let edges: Vec<&Edge> = session.edges.iter().filter(|edge| usize::try_from(edge.to) == Ok(row)).collect();
+    let edges = session.waits_of(u32::try_from(row).unwrap_or(u32::MAX));
     let mut parents: Vec<usize> = edges.iter().filter_map(|edge| usize::try_from(edge.from).ok()).collect();
     parents.dedup();
     let history = history(row, &parents, prompts, block_size);
@@ -68,7 +68,7 @@ fn line(
     let shares = session.requests.get(row).is_some_and(|request| request.prefix.shared_blocks > 0);
     report.lost.note(Loss::Blocks, history.is_none() && shares);
     report.lost.note(Loss::Lengths, !exact);
-    let bends = |edge: &&&Edge| edge.trigger == Trigger::Dispatch || edge.delay_ms != wait;
+    let bends = |edge: &&Edge| edge.trigger == Trigger::Dispatch || edge.delay_ms != wait;
     report.lost.add(Loss::Edges, count(edges.iter().filter(bends).count()));
     let number = |row: usize| Some(count(row));
     let mut context = Json::default();

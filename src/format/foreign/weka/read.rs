@@ -177,7 +177,7 @@ impl<'a> Entry<'a> {
 impl<'a> Subagent<'a> {
     fn read(entry: &Object<'a>, block_size: u32, t: i64, report: &mut ImportReport) -> Result<Self, RowError> {
         report.lost.add(Loss::Unknown, count(entry.unknown(AGENT)));
-        let number = self::number("agent_", 3, &entry.get("agent_id", string)?);
+        let number = number("agent_", 3, &entry.get("agent_id", string)?);
         let stated = entry.get("subagent_type", string)?;
         let agent_type = AgentType::parse(&stated).filter(|agent_type| *agent_type != AgentType::Main);
         report.lost.note(Loss::AgentTypes, agent_type.is_none() && stated != AgentType::Custom.word());

@@ -130,7 +130,7 @@ struct Marker {
     status: AgentStatus,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
     fn trace(&mut self, number: u32, block_size: u32, report: &mut ExportReport) {
         let worked_out;
         (self.starts, worked_out) = starts(self.session);
@@ -149,7 +149,7 @@ impl Writer<'_> {
         self.models(&models);
         self.json.number_member("block_size", u64::from(block_size));
         self.json.word_member("hash_id_scope", "local");
-        self.part_tokens(&main);
+        self.part_tokens(main);
         self.json.key("requests");
         self.json.open(b'[');
         let mut pending = markers.iter().peekable();
@@ -164,7 +164,7 @@ impl Writer<'_> {
             self.subagent(marker);
         }
         self.json.close(b']');
-        self.totals(&main, markers.len());
+        self.totals(main, markers.len());
         self.json.close(b'}');
         self.json.line();
         report.requests += count(self.chosen.rows().count());
@@ -175,16 +175,15 @@ impl Writer<'_> {
     }
 
     /// The chosen requests of an agent, in order.
-    fn rows(&self, agent: usize) -> Vec<usize> {
-        let of = |row: &usize| self.request(*row).is_some_and(|request| usize::try_from(request.agent) == Ok(agent));
-        self.chosen.rows().filter(of).collect()
+    fn rows(&self, agent: usize) -> &'a [usize] {
+        self.chosen.of(agent)
     }
 
     /// Numbers blocks by first appearance: kv-cache-tester goes through the main agent first, AgentX by time.
     fn number(&mut self) {
         self.numbered = vec![Vec::new(); self.lists.len()];
         let order: Vec<usize> = match self.dialect {
-            Dialect::Tester => (0..self.session.agents.len()).flat_map(|agent| self.rows(agent)).collect(),
+            Dialect::Tester => (0..self.session.agents.len()).flat_map(|agent| self.rows(agent)).copied().collect(),
             Dialect::AgentX => self.chosen.rows().collect(),
         };
         for row in order {
@@ -251,14 +250,14 @@ impl Writer<'_> {
         self.json.word_member("status", marker.status.word());
         self.json.key("requests");
         self.json.open(b'[');
-        for row in &rows {
+        for row in rows {
             self.entry(*row, if self.dialect == Dialect::Tester { marker.start } else { 0 });
         }
         self.json.close(b']');
         let models: Vec<Model> =
             rows.iter().filter_map(|row| self.request(*row)).map(|request| request.model).collect();
         self.models(&models);
-        self.part_tokens(&rows);
+        self.part_tokens(rows);
         self.json.close(b'}');
     }
 
@@ -295,11 +294,9 @@ impl Writer<'_> {
     /// The pause between the turn before and this one, as far as it is more than the difference of their times.
     fn think(&self, row: usize, agent: u32) -> Option<u64> {
         let to = u32::try_from(row).ok()?;
-        let edges =
-            || self.session.edges.iter().skip_while(move |edge| edge.to < to).take_while(move |edge| edge.to == to);
-        let Some(turn) = edges().find(|edge| edge.relation == Relation::Sequence) else {
-            let first = self.rows(usize::try_from(agent).ok()?).first() == Some(&row);
-            return first.then_some(0);
+        let edges = self.session.waits_of(to);
+        let Some(turn) = edges.iter().find(|edge| edge.relation == Relation::Sequence) else {
+            return (self.rows(usize::try_from(agent).ok()?).first() == Some(&row)).then_some(0);
         };
         if turn.evidence == Evidence::Time {
             return None;
@@ -309,12 +306,12 @@ impl Writer<'_> {
             let request = Request { start_ms: self.starts.get(from).copied(), ..*self.request(from)? };
             if trigger == Trigger::Completion { ended(&request) } else { request.start_ms }
         };
-        let joins = edges().any(|edge| edge.relation == Relation::Join);
+        let joins = edges.iter().any(|edge| edge.relation == Relation::Join);
         if turn.delay_ms > 0 || !joins {
             return Some(turn.delay_ms);
         }
         let ready =
-            edges().filter_map(|edge| Some(time(edge.from, edge.trigger)?.saturating_add(edge.delay_ms))).max()?;
+            edges.iter().filter_map(|edge| Some(time(edge.from, edge.trigger)?.saturating_add(edge.delay_ms))).max()?;
         Some(ready.saturating_sub(time(turn.from, Trigger::Completion)?))
     }
 
