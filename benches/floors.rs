@@ -18,7 +18,7 @@ use tracecloak::wire::anthropic::{Block, ContentBlock, MessagesRequest};
 use crate::logs::{Format, Plan};
 
 /// Runs what the arguments ask for; false if that is nothing of this file.
-pub fn run(arguments: &[&str]) -> bool {
+pub(crate) fn run(arguments: &[&str]) -> bool {
     match arguments {
         ["make", format, sessions, turns, new] => {
             let number = |text: &str| text.parse().unwrap();

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 /// How a log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub(crate) enum Format {
     /// Lines of claude-trace, whose bodies are JSON within JSON.
     ClaudeTrace,
     /// The same, where every body begins otherwise: nothing can be reused byte by byte.
@@ -20,7 +20,7 @@ pub enum Format {
 
 impl Format {
     /// The format with this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         let names = [
             ("claude-trace", Self::ClaudeTrace),
             ("moving", Self::Moving),
@@ -42,16 +42,16 @@ impl Format {
 
 /// What to write: so many sessions side by side, each of so many turns, each of which brings about so many new bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    pub format: Format,
-    pub sessions: usize,
-    pub turns: usize,
-    pub new: usize,
+pub(crate) struct Plan {
+    pub(crate) format: Format,
+    pub(crate) sessions: usize,
+    pub(crate) turns: usize,
+    pub(crate) new: usize,
 }
 
 impl Plan {
     /// Writes the log: the first turns of all sessions, then the second ones, and so on.
-    pub fn write(self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write(self, out: &mut impl Write) -> io::Result<()> {
         let (open, between, close) = self.format.around();
         let mut sessions: Vec<Conversation> =
             (0..self.sessions).map(|number| Conversation::new(number as u64, self.new)).collect();
@@ -69,7 +69,7 @@ impl Plan {
     }
 
     /// The log in memory.
-    pub fn bytes(self) -> Vec<u8> {
+    pub(crate) fn bytes(self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.write(&mut bytes).unwrap();
         bytes
@@ -77,17 +77,17 @@ impl Plan {
 }
 
 /// A generator of numbers (SplitMix64).
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         mixed ^ (mixed >> 31)
     }
 
-    pub fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
@@ -96,11 +96,11 @@ impl Random {
             "al", "ber", "con", "der", "est", "fer", "gra", "hol", "in", "jo", "ker", "lo", "mat", "nor", "on", "per",
             "qua", "re", "ser", "tra", "un", "ver", "wor", "yel",
         ];
-        (0..1 + self.below(3)).map(|_| SYLLABLES[self.below(SYLLABLES.len())]).collect()
+        (0..=self.below(3)).map(|_| SYLLABLES[self.below(SYLLABLES.len())]).collect()
     }
 
     /// Lines as agents read and write them: code, listings, search results, prose.
-    pub fn text(&mut self, bytes: usize) -> String {
+    pub(crate) fn text(&mut self, bytes: usize) -> String {
         let mut text = String::with_capacity(bytes + 200);
         while text.len() < bytes {
             let [a, b, c, d] = [self.word(), self.word(), self.word(), self.word()];
@@ -125,7 +125,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// A conversation and its next request.
-pub struct Conversation {
+pub(crate) struct Conversation {
     random: Random,
     number: u64,
     new: usize,
@@ -140,7 +140,7 @@ pub struct Conversation {
 
 impl Conversation {
     /// The session of this number, `new` bytes longer each turn.
-    pub fn new(number: u64, new: usize) -> Self {
+    pub(crate) fn new(number: u64, new: usize) -> Self {
         let mut random = Random(number ^ 0x5EED);
         let tools: Vec<String> = (0..12)
             .map(|tool| {
@@ -161,14 +161,14 @@ impl Conversation {
     }
 
     /// The body of the next request.
-    pub fn body(&self) -> String {
+    pub(crate) fn body(&self) -> String {
         let Self { messages, last, tail, .. } = self;
         let marker = r#","cache_control":{"type":"ephemeral"}}]}"#;
         [r#"{"model":"claude-opus-4-5-20251101","messages":["#, messages, last, marker, tail].concat()
     }
 
     /// The answer, and what its tool gives back.
-    pub fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         self.turn += 1;
         let said = quoted(&self.random.text(150));
         let (path, tool) = (self.random.word(), self.random.below(12));
@@ -233,7 +233,7 @@ fn id(number: u64) -> String {
 }
 
 /// An answer as a stream of events, with so many pieces of text.
-pub fn stream(pieces: usize) -> String {
+pub(crate) fn stream(pieces: usize) -> String {
     let mut random = Random(7);
     let mut stream = String::new();
     let mut event = |name: &str, data: &str| {

@@ -35,13 +35,13 @@ fn length(bytes: usize) -> Throughput {
 }
 
 /// Reading each log format: from bytes to exchanges.
-pub fn capture(criterion: &mut Criterion) {
+pub(crate) fn capture(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("capture");
     for (name, format) in [("claude-trace", Format::ClaudeTrace), ("native", Format::Native), ("har", Format::Har)] {
         let log: Arc<[u8]> = Plan { format, ..LOG }.bytes().into();
         group.throughput(length(log.len()));
         group.bench_function(name, |bencher| {
-            bencher.iter(|| assert_eq!(records(&log).filter(Result::is_ok).count(), LOG.turns));
+            bencher.iter(|| assert_eq!(records(&log).flatten().count(), LOG.turns));
         });
     }
 }
@@ -51,7 +51,7 @@ fn records(log: &Arc<[u8]>) -> Records {
 }
 
 /// Reading bodies: requests, and answers as streams of events.
-pub fn wire(criterion: &mut Criterion) {
+pub(crate) fn wire(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("wire");
     let mut conversation = Conversation::new(0, LOG.new);
     (0..LOG.turns).for_each(|_| conversation.advance());
@@ -72,7 +72,7 @@ pub fn wire(criterion: &mut Criterion) {
 }
 
 /// From exchanges to sessions: tokens, blocks, chain, lineage.
-pub fn anonymize(criterion: &mut Criterion) {
+pub(crate) fn anonymize(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("anonymize");
     let tokenizer = Tokenizer::builtin().unwrap();
     let text = Random(1).text(1 << 18);
@@ -163,7 +163,7 @@ fn write(sessions: &[Session], path: &Path) {
 }
 
 /// The text-free side; rates are in block ids as a list would hold them.
-pub fn trace(criterion: &mut Criterion) {
+pub(crate) fn trace(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("trace");
     let sessions = sessions();
     let folder = tempdir().unwrap();
@@ -198,7 +198,7 @@ pub fn trace(criterion: &mut Criterion) {
     });
     group.bench_function("parquet: write", |bencher| bencher.iter(|| write(&sessions, &path)));
     group.bench_function("parquet: read", |bencher| {
-        bencher.iter(|| assert_eq!(format::open(&path).unwrap().filter(Result::is_ok).count(), sessions.len()));
+        bencher.iter(|| assert_eq!(format::open(&path).unwrap().flatten().count(), sessions.len()));
     });
     group.bench_function("weka: export", |bencher| {
         let options = ExportOptions { replace: true, ..ExportOptions::default() };
@@ -228,7 +228,7 @@ pub fn trace(criterion: &mut Criterion) {
                 source: true,
                 core_dumps: false,
             };
-            assert!(!audit::audit(&[path.clone()], &options).unwrap().undecodable);
+            assert!(!audit::audit(std::slice::from_ref(&path), &options).unwrap().undecodable);
         });
     });
     group.bench_function("cache curve", |bencher| {
@@ -241,7 +241,7 @@ pub fn trace(criterion: &mut Criterion) {
 }
 
 /// Making prompts; rates are in tokens.
-pub fn prompts(criterion: &mut Criterion) {
+pub(crate) fn prompts(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("prompts");
     let tokenizer = Tokenizer::builtin().unwrap();
     let session = sessions().swap_remove(0);
