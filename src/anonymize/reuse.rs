@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::capture::Text;
+use crate::capture::{Text, common_prefix};
 
 use super::extract::Around;
 use super::key::Tag;
@@ -168,29 +168,5 @@ impl Seen {
     /// About what it takes in memory.
     fn size(&self) -> usize {
         self.body.as_bytes().len() + self.progress.readings.len() * 512
-    }
-}
-
-/// How many leading bytes are equal.
-fn common_prefix(one: &[u8], other: &[u8]) -> usize {
-    const STEP: usize = 1024;
-    let chunks =
-        one.chunks_exact(STEP).zip(other.chunks_exact(STEP)).take_while(|(one, other)| one == other).count() * STEP;
-    let rest = one.iter().skip(chunks).zip(other.iter().skip(chunks)).take_while(|(one, other)| one == other).count();
-    chunks + rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn common_prefixes_are_found_at_any_length() {
-        for (length, at) in [(0, 0), (10, 3), (1024, 1023), (5000, 4097), (5000, 5000)] {
-            let one = vec![b'a'; length];
-            let mut other = vec![b'a'; length + 5];
-            other[at] = b'b';
-            assert_eq!(common_prefix(&one, &other), at.min(length));
-        }
     }
 }

@@ -139,6 +139,9 @@ pub struct Exchange {
     pub headers: Headers,
     /// Request body.
     pub body: Body,
+    /// How many leading bytes of the body are known to begin the body of an earlier exchange of this input; they end behind an
+    /// element of an array in the outermost object, or are none.
+    pub familiar: usize,
     /// HTTP status; none where no response came.
     pub status: Option<u16>,
     /// Response headers.
