@@ -39,7 +39,7 @@ pub(super) fn decompress(mut raw: Box<dyn Read + Send>) -> io::Result<(bool, Box
         decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
         Ok((false, Box::new(ReadAhead::new(Compressed(decoder)))))
     } else {
-        Ok((true, Box::new(ReadAhead::new(whole))))
+        Ok((true, Box::new(whole)))
     }
 }
 

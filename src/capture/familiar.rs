@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::buffer::Buffer;
-use super::exchange::{Body, Exchange, Position, SkipReason};
+use super::exchange::{Alike, Body, Exchange, Position, SkipReason};
 use super::json::{self, Part};
 use super::lines::Parse;
 use super::reader::Limits;
@@ -199,7 +199,7 @@ impl Familiar {
         self.worth = (self.worth + if parsed.is_some() { 1 } else { -2 }).min(64);
         let mut exchange = parsed?;
         if matches!(&exchange.body, Body::Bytes(body) if body.is(&known.body)) {
-            exchange.familiar = familiar;
+            exchange.alike = Some(Alike { body: self.known.get(index)?.body.clone(), length: familiar });
         }
         // What goes on from nearly all of a body takes its place.
         let (all, shared) = self.known.get(index)?.places(equal);
@@ -371,7 +371,10 @@ mod tests {
         let bodies: Vec<Vec<u8>> = (10..40).map(|count| request(&messages[..count])).collect();
         for reader in [&Native as &dyn LogReader, &crate::capture::claude_trace::ClaudeTrace] {
             let exchanges = read(reader, &log(&bodies, reader), Limits::default());
-            let familiar: Vec<usize> = exchanges.iter().map(|exchange| exchange.as_ref().unwrap().familiar).collect();
+            let familiar: Vec<usize> = exchanges
+                .iter()
+                .map(|exchange| exchange.as_ref().unwrap().alike.as_ref().map_or(0, |alike| alike.length))
+                .collect();
             assert_eq!(familiar[0], 0);
             for (at, familiar) in familiar.iter().enumerate().skip(1) {
                 assert_eq!(bodies[at][..*familiar], bodies[at - 1][..*familiar]);

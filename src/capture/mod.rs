@@ -47,8 +47,8 @@ mod url;
 pub use ahead::ahead;
 pub use database::Database;
 pub use exchange::{
-    Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, Provenance, ResponseBody, SkipReason,
-    Trust,
+    Alike, Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, Provenance, ResponseBody,
+    SkipReason, Trust,
 };
 pub(crate) use familiar::common_prefix;
 pub use input::{Input, InputError, Inputs};

@@ -131,7 +131,7 @@ impl Rows {
             method: "POST".into(),
             path: "/v1/messages".into(),
             response: ResponseBody::Lost,
-            familiar: 0,
+            alike: None,
             provenance: Provenance { trust: Trust::Reworded, ..Provenance::default() },
             ..Exchange::default()
         }

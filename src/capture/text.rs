@@ -54,7 +54,7 @@ impl Text {
     }
 
     /// Whether both are one text, and not only equal.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 

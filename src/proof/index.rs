@@ -372,11 +372,11 @@ mod tests {
         let backwards: Vec<u8> = alphabet.iter().rev().copied().collect();
         let twice: Vec<u8> = alphabet.iter().flat_map(|byte| [*byte, *byte]).collect();
         for counting in [&alphabet, &backwards, &twice] {
-            assert_eq!(telling(counting, 12), []);
+            assert!(telling(counting, 12).is_empty());
         }
         let text = b"ABCDEFGHIJKLMNOP, he said, ABCDEFGHIJKLMNOP";
         assert_eq!(telling(text, 12).len(), 1);
-        assert_eq!(telling(b"hi, defghijk", 12), [0..12]);
+        assert_eq!(telling(b"hi, defghijk", 12).len(), 1);
     }
 
     proptest! {

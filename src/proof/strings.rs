@@ -21,9 +21,10 @@ const KEYS: usize = 64;
 /// are left out.
 pub(super) fn each(exchange: &Exchange, visit: &mut dyn FnMut(&[u8], usize)) {
     if let Body::Bytes(body) = &exchange.body {
-        visit(body.as_bytes(), exchange.familiar);
+        let known = exchange.alike.as_ref().map_or(0, |alike| alike.length);
+        visit(body.as_bytes(), known);
         // No string spans the end of an element.
-        let new = body.as_bytes().get(exchange.familiar..).unwrap_or_default();
+        let new = body.as_bytes().get(known..).unwrap_or_default();
         json(new, LEVELS, &mut |text| visit(text, 0));
     }
     let visit: &mut dyn FnMut(&[u8]) = &mut |text| visit(text, 0);

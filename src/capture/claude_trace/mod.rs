@@ -113,7 +113,7 @@ fn exchange(line: &Record<'_>, position: Position, limits: Limits) -> Result<Exc
         start: json::get(request.timestamp, seconds)?,
         first_byte: None,
         end: json::get(logged_at, |raw| rfc3339(json::text(raw)?.as_str()?))?,
-        familiar: 0,
+        alike: None,
         provenance: Provenance::default(),
     };
     if let Some(response) = response {

@@ -39,7 +39,7 @@ impl Iterator for Orphans {
                     let at = self.held.iter().position(|orphan| is_same(orphan, &exchange));
                     let orphan = at.and_then(|at| self.held.remove(at));
                     // What began only the orphan's body is new with this one.
-                    exchange.familiar = orphan.as_ref().map_or(exchange.familiar, |orphan| orphan.familiar);
+                    exchange.alike = orphan.as_ref().map_or(exchange.alike, |orphan| orphan.alike.clone());
                     self.duplicate = orphan.map(|orphan| orphan.position);
                     return Some(Ok(exchange));
                 }

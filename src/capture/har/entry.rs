@@ -121,7 +121,7 @@ pub(super) fn exchange(record: &Record<'_>, position: Position, limits: Limits) 
         start: json::get(started_date_time, |raw| rfc3339(json::text(raw)?.as_str()?))?,
         first_byte: None,
         end: None,
-        familiar: 0,
+        alike: None,
         provenance: Provenance::default(),
     };
     times(&mut exchange, time, timings)?;

@@ -141,7 +141,7 @@ fn exchange(line: &Record<'_>, position: Position, limits: Limits) -> Result<Exc
         start: moment(record.start_us)?,
         first_byte: moment(record.first_byte_us)?,
         end: moment(record.end_us)?,
-        familiar: 0,
+        alike: None,
         provenance: Provenance::default(),
     })
 }
@@ -328,7 +328,7 @@ mod tests {
                 start: moments[0],
                 first_byte: moments[1],
                 end: moments[2],
-                familiar: 0,
+                alike: None,
                 provenance: Provenance::default(),
             };
             let log = written(&exchange);

@@ -111,7 +111,7 @@ impl Builder<'_> {
             method: "POST".into(),
             path: "/v1/messages".into(),
             headers: Headers(headers),
-            familiar: 0,
+            alike: None,
             provenance: Provenance {
                 spawn_call: self.facts.call.clone(),
                 trust: Trust::Client,

@@ -79,16 +79,17 @@ fn kept_bytes(args: &ConvertArgs) -> usize {
     if args.reference {
         return 0;
     }
-    let memory = args.memory.unwrap_or_else(|| usize::try_from(half_of_memory()).unwrap_or(usize::MAX));
+    let memory = args.memory.unwrap_or_else(half_of_memory);
     (memory / 4).min(1 << 30)
 }
 
 /// Half of this machine's memory, in bytes; elsewhere than on Linux, where it isn't asked, that of a small machine.
-fn half_of_memory() -> u64 {
+fn half_of_memory() -> usize {
     #[cfg(target_os = "linux")]
     {
         let system = rustix::system::sysinfo();
-        u64::from(system.totalram).saturating_mul(u64::from(system.mem_unit)) / 2
+        let unit = usize::try_from(system.mem_unit).unwrap_or(1);
+        usize::try_from(system.totalram).unwrap_or(usize::MAX).saturating_mul(unit) / 2
     }
     #[cfg(not(target_os = "linux"))]
     {
