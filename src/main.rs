@@ -1,11 +1,13 @@
 //! The `tracecloak` program: it calls [`tracecloak::cli::main`] and nothing else.
 
-use std::alloc::System;
 use std::process::ExitCode;
 
-/// Erases memory when it is freed, so that text in buffers that libraries own does not outlive them.
+use mimalloc::MiMalloc;
+
+/// Erases memory when it is freed, so that text in buffers that libraries own does not outlive them. Below it stands an allocator
+/// that keeps freed memory at hand: bodies of megabytes come and go by the thousand.
 #[global_allocator]
-static ALLOCATOR: zeroizing_alloc::ZeroAlloc<System> = zeroizing_alloc::ZeroAlloc(System);
+static ALLOCATOR: zeroizing_alloc::ZeroAlloc<MiMalloc> = zeroizing_alloc::ZeroAlloc(MiMalloc);
 
 fn main() -> ExitCode {
     tracecloak::cli::main()

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use crate::capture::{Body, Cut, Exchange, LogError, Moment, ResponseBody, SkipReason, Text};
+use crate::capture::{Alike, Body, Cut, Exchange, LogError, Moment, ResponseBody, SkipReason, Text};
 use crate::tokenize::{Encoder, Layout};
 use crate::trace::vocab::{AgentKind, AgentType, Harness, Status, Stop, ToolClass, Vocabulary};
 use crate::trace::{Model, Parts, Usage};
@@ -122,7 +122,7 @@ impl Extractor {
         let session = header("x-claude-code-session-id").map(|session| session_tag(&self.tagger, &session));
         let agent = header("x-claude-code-agent-id").map(|agent| self.tagger.text(&agent));
         let usage = usage(&answer.usage);
-        let read = self.read(api, (session, agent), body, &usage);
+        let read = self.read(api, (session, agent), body, exchange.alike.as_ref(), &usage);
         let read = read.map_err(|wire| error(if wire.too_deep { SkipReason::TooDeep } else { SkipReason::BadBody }))?;
         let start_us =
             exchange.start.or(exchange.first_byte).or(exchange.end).ok_or(error(SkipReason::NoTime))?.unix_us;
@@ -191,9 +191,16 @@ impl Extractor {
     }
 
     /// Reads a body: from where it parts from one that was read before or, if there is none, from its start.
-    fn read(&mut self, api: Api, sender: Sender, body: Text, usage: &Usage) -> Result<Read, WireError> {
+    fn read(
+        &mut self,
+        api: Api,
+        sender: Sender,
+        body: Text,
+        alike: Option<&Alike>,
+        usage: &Usage,
+    ) -> Result<Read, WireError> {
         let is_messages = matches!(api, Api::Messages | Api::CountTokens);
-        if let Some(mut progress) = self.bodies.take(sender, body.as_bytes()).filter(|_| is_messages) {
+        if is_messages && let Some(mut progress) = self.bodies.take(sender, body.as_bytes(), alike) {
             let rest = messages_from(body.as_bytes(), progress.end());
             if let Ok((messages, close)) = rest
                 && body.as_bytes().len() - close == progress.behind

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::capture::Text;
+use crate::capture::{Alike, Text, common_prefix};
 
 use super::extract::Around;
 use super::key::Tag;
@@ -92,14 +92,14 @@ impl Bodies {
     }
 
     /// How far `body` is known from one that was read before. The body that it replaces, if it goes on from all of it, is taken out.
-    pub(super) fn take(&mut self, sender: Sender, body: &[u8]) -> Option<Progress> {
+    pub(super) fn take(&mut self, sender: Sender, body: &[u8], alike: Option<&Alike>) -> Option<Progress> {
         // A fork's first body goes on from its session's main thread.
         let senders = [sender, (sender.0, None)];
         let senders = senders.get(..if sender.1.is_some() { 2 } else { 1 }).unwrap_or_default();
         let known = senders.iter().flat_map(|sender| {
             self.by_sender.get(sender).into_iter().flatten().enumerate().map(move |(at, seen)| (*sender, at, seen))
         });
-        let known = known.filter_map(|(sender, at, seen)| Some((sender, at, seen.equal_messages(body)?)));
+        let known = known.filter_map(|(sender, at, seen)| Some((sender, at, seen.equal_messages(body, alike)?)));
         let (from, at, equal) = known.max_by_key(|(_, _, equal)| *equal).filter(|(_, _, equal)| *equal > 0)?;
         let seens = self.by_sender.get_mut(&from)?;
         let seen = seens.get(at)?;
@@ -155,12 +155,15 @@ impl Bodies {
 
 impl Seen {
     /// How many leading messages of `body` are these, byte for byte; nothing if what stands around the messages differs.
-    fn equal_messages(&self, body: &[u8]) -> Option<usize> {
+    fn equal_messages(&self, body: &[u8], alike: Option<&Alike>) -> Option<usize> {
         let own = self.body.as_bytes();
         let Progress { open, behind, ends, .. } = &self.progress;
         let close = own.len().checked_sub(*behind)?;
         let around = own.get(..*open) == body.get(..*open) && body.ends_with(own.get(close..)?);
-        let equal = around.then(|| common_prefix(own.get(..close).unwrap_or_default(), body))?;
+        let known = alike.filter(|alike| alike.body.is(&self.body)).map_or(0, |alike| alike.length.min(close));
+        let equal = around.then(|| {
+            known + common_prefix(own.get(known..close).unwrap_or_default(), body.get(known..).unwrap_or_default())
+        })?;
         // Messages end in a bracket, so one whose last byte is equal is whole.
         Some(ends.partition_point(|end| *end <= equal))
     }
@@ -168,29 +171,5 @@ impl Seen {
     /// About what it takes in memory.
     fn size(&self) -> usize {
         self.body.as_bytes().len() + self.progress.readings.len() * 512
-    }
-}
-
-/// How many leading bytes are equal.
-fn common_prefix(one: &[u8], other: &[u8]) -> usize {
-    const STEP: usize = 1024;
-    let chunks =
-        one.chunks_exact(STEP).zip(other.chunks_exact(STEP)).take_while(|(one, other)| one == other).count() * STEP;
-    let rest = one.iter().skip(chunks).zip(other.iter().skip(chunks)).take_while(|(one, other)| one == other).count();
-    chunks + rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn common_prefixes_are_found_at_any_length() {
-        for (length, at) in [(0, 0), (10, 3), (1024, 1023), (5000, 4097), (5000, 5000)] {
-            let one = vec![b'a'; length];
-            let mut other = vec![b'a'; length + 5];
-            other[at] = b'b';
-            assert_eq!(common_prefix(&one, &other), at.min(length));
-        }
     }
 }

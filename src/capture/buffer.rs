@@ -45,11 +45,6 @@ impl Buffer {
     pub(super) fn into_text(mut self) -> Text {
         Text::from(std::mem::take(&mut self.0))
     }
-
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.0.capacity()
-    }
 }
 
 impl Drop for Buffer {

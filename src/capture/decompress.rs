@@ -9,6 +9,8 @@ use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use flate2::bufread::MultiGzDecoder;
 use zstd::stream::read::Decoder as ZstdDecoder;
 
+use super::ahead::ReadAhead;
+
 /// Compressed bytes read at a time.
 const CHUNK: usize = 128 << 10;
 /// The largest window that zstd can ask for (`--long=31`).
@@ -31,11 +33,11 @@ pub(super) fn decompress(mut raw: Box<dyn Read + Send>) -> io::Result<(bool, Box
     let (gzip, zstd) = (is_gzip(&magic), is_zstd(&magic));
     let whole = Cursor::new(magic).chain(raw);
     if gzip {
-        Ok((false, Box::new(Compressed(MultiGzDecoder::new(BufReader::with_capacity(CHUNK, whole))))))
+        Ok((false, Box::new(ReadAhead::new(Compressed(MultiGzDecoder::new(BufReader::with_capacity(CHUNK, whole)))))))
     } else if zstd {
         let mut decoder = ZstdDecoder::with_buffer(BufReader::with_capacity(CHUNK, whole))?;
         decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
-        Ok((false, Box::new(Compressed(decoder))))
+        Ok((false, Box::new(ReadAhead::new(Compressed(decoder)))))
     } else {
         Ok((true, Box::new(whole)))
     }

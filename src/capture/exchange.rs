@@ -67,6 +67,15 @@ pub enum Body {
     Empty,
 }
 
+/// An earlier body of the same input, and what a body has in common with it.
+#[derive(Clone)]
+pub struct Alike {
+    /// The earlier body.
+    pub body: Text,
+    /// How many leading bytes are known to be equal. They end behind an element of an array in the outermost object, or are none.
+    pub length: usize,
+}
+
 /// A piece of a response body.
 #[derive(Clone)]
 pub struct Piece {
@@ -139,6 +148,8 @@ pub struct Exchange {
     pub headers: Headers,
     /// Request body.
     pub body: Body,
+    /// An earlier body that this one begins like, where the reader knows.
+    pub alike: Option<Alike>,
     /// HTTP status; none where no response came.
     pub status: Option<u16>,
     /// Response headers.

@@ -13,6 +13,7 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::exchange::{Headers, SkipReason};
+use super::familiar::{Record, Unit};
 use super::reader::Limits;
 use super::text::Text;
 
@@ -50,20 +51,35 @@ pub(super) fn boolean(raw: &RawValue) -> Option<bool> {
 
 /// A string, unescaped. A surrogate without its other half becomes U+FFFD.
 pub(super) fn text(raw: &RawValue) -> Option<Text> {
-    let mut rest = raw.get().strip_prefix('"')?.strip_suffix('"')?.as_bytes();
+    let escaped = raw.get().strip_prefix('"')?.strip_suffix('"')?.as_bytes();
     // Text is never longer than its escaped form, so that this never grows and leaves no copy behind.
-    let mut out = Vec::with_capacity(rest.len());
-    while let Some(at) = memchr(b'\\', rest) {
-        let (plain, escape) = rest.split_at(at);
-        out.extend_from_slice(plain);
-        rest = unescape(escape, &mut out);
-    }
-    out.extend_from_slice(rest);
+    let mut out = Vec::with_capacity(escaped.len());
+    unescape(escaped, 0, &mut out, &mut Vec::new());
     Some(Text::from(out))
 }
 
+/// Bytes between two places from which reading may go on, at least.
+const BETWEEN_MARKS: usize = 2 << 10;
+
+/// Appends what is escaped in the middle of a string, which stands at `at` in it, and notes places between its units.
+pub(super) fn unescape(escaped: &[u8], at: usize, out: &mut Vec<u8>, units: &mut Vec<Unit>) {
+    let mut rest = escaped;
+    let mut next = units.last().map_or(at, |unit| unit.at) + BETWEEN_MARKS;
+    while let Some(length) = memchr(b'\\', rest) {
+        let (plain, escape) = rest.split_at(length);
+        out.extend_from_slice(plain);
+        let here = at + escaped.len() - escape.len();
+        if here >= next {
+            units.push(Unit { at: here, unescaped: out.len() });
+            next = here + BETWEEN_MARKS;
+        }
+        rest = unescape_one(escape, out);
+    }
+    out.extend_from_slice(rest);
+}
+
 /// Appends what the escape at the start stands for; gives what follows it. The parser has checked its form.
-fn unescape<'a>(escape: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+fn unescape_one<'a>(escape: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     let (byte, rest) = match escape {
         [_, b'u', rest @ ..] => {
             let (char, rest) = unicode(rest);
@@ -103,11 +119,7 @@ fn hex(digits: &[u8]) -> (u32, &[u8]) {
 
 /// A body that was stored parsed if it was JSON, and as a string otherwise.
 pub(super) fn stored(part: Part, limits: Limits) -> Result<Option<Text>, SkipReason> {
-    let Some(raw) = part else { return Ok(None) };
-    if deeper_than(raw.get(), limits.depth) {
-        return Err(SkipReason::TooDeep);
-    }
-    limits.check(text(raw).unwrap_or_else(|| Text::from(raw.get()))).map(Some)
+    Record::whole("").stored(part, limits)
 }
 
 /// An object of the parts that are there.
@@ -183,14 +195,35 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 
 /// Whether arrays and objects nest deeper than `limit`.
 pub(super) fn deeper_than(json: &str, limit: u32) -> bool {
-    let (mut depth, mut rest) = (0_u32, json.as_bytes());
+    scan(json.as_bytes(), limit, &mut Vec::new())
+}
+
+/// Whether arrays and objects nest deeper than `limit`. Notes the ends of arrays and objects that are elements of an array in the
+/// outermost object; with such ends given, goes on from the last of them.
+pub(super) fn scan(json: &[u8], limit: u32, ends: &mut Vec<usize>) -> bool {
+    let from = ends.last().copied().unwrap_or(0);
+    let mut rest = json.get(from..).unwrap_or_default();
+    let (mut depth, mut in_object, mut in_array) = if from > 0 { (2_u32, true, true) } else { (0, false, false) };
     while let [byte, tail @ ..] = rest {
         rest = tail;
         match byte {
             b'"' => rest = after_string(tail),
             b'{' | b'[' if depth == limit => return true,
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'{' | b'[' => {
+                match depth {
+                    0 => in_object = *byte == b'{',
+                    1 => in_array = *byte == b'[',
+                    _ => {}
+                }
+                depth += 1;
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                let at = json.len() - rest.len();
+                if depth == 2 && in_object && in_array && at >= ends.last().unwrap_or(&0) + BETWEEN_MARKS {
+                    ends.push(at);
+                }
+            }
             _ => {}
         }
     }

@@ -6,12 +6,13 @@ use std::io::Read;
 
 use memchr::memchr;
 
-use super::buffer::{Buffer, Source};
 use super::exchange::{Exchange, LogError, Position, SkipReason};
+use super::familiar::{Familiar, Record};
+use super::held::Held;
 use super::reader::Limits;
 
 /// Parses one record. A reason of `Truncated` means: not whole JSON.
-pub(super) type Parse = fn(&str, Position, Limits) -> Result<Exchange, SkipReason>;
+pub(super) type Parse = fn(&Record<'_>, Position, Limits) -> Result<Exchange, SkipReason>;
 
 /// A line that is not blank.
 pub(super) struct Line<'a> {
@@ -25,8 +26,9 @@ pub(super) struct Line<'a> {
 
 /// The lines of an input.
 pub(super) struct Lines {
-    source: Source,
-    buffer: Buffer,
+    held: Held,
+    /// How long the last line was, with its newline.
+    passed: usize,
     limit: u64,
     input: u32,
     record: u64,
@@ -36,58 +38,53 @@ pub(super) struct Lines {
 impl Lines {
     /// The lines of `source`, none longer than `limit` bytes.
     pub(super) fn new(source: Box<dyn Read + Send>, limit: u64, input: u32) -> Self {
-        Self { source: Source::new(source), buffer: Buffer::default(), limit, input, record: 0, done: false }
+        Self { held: Held::new(source), passed: 0, limit, input, record: 0, done: false }
     }
 
     /// The next line that is not blank. An error of the input is the last item.
     pub(super) fn next(&mut self) -> Option<Result<Line<'_>, LogError>> {
-        let (position, unended) = loop {
+        let (position, length, unended) = loop {
             if self.done {
                 return None;
             }
-            let position = Position { input: self.input, record: self.record + 1, offset: self.source.offset() };
-            let (length, ended) = match self.fill() {
-                Ok(filled) => filled,
+            self.held.pass(std::mem::take(&mut self.passed));
+            let position = Position { input: self.input, record: self.record + 1, offset: self.held.offset() };
+            let (length, ended) = match self.end() {
+                Ok(found) => found,
                 Err(reason) => {
                     self.done = true;
                     return Some(Err(LogError { position, reason }));
                 }
             };
             self.done = !ended;
-            let too_large = length > self.limit;
-            if too_large || !content(self.buffer.as_slice(), position).is_empty() {
+            self.passed = length.unwrap_or(0) + usize::from(ended);
+            let Some(length) = length else {
                 self.record += 1;
-                if too_large {
-                    return Some(Err(LogError { position, reason: SkipReason::TooLarge }));
-                }
-                break (position, !ended);
+                return Some(Err(LogError { position, reason: SkipReason::TooLarge }));
+            };
+            if !content(self.held.ahead().get(..length).unwrap_or_default(), position).is_empty() {
+                self.record += 1;
+                break (position, length, !ended);
             }
         };
-        Some(Ok(Line { bytes: content(self.buffer.as_slice(), position), position, unended }))
+        let line = self.held.ahead().get(..length).unwrap_or_default();
+        Some(Ok(Line { bytes: content(line, position), position, unended }))
     }
 
-    /// Reads up to the next newline; gives the length of the line and whether there was a newline.
-    fn fill(&mut self) -> Result<(u64, bool), SkipReason> {
-        self.buffer.clear();
-        let start = self.source.offset();
+    /// Finds the next newline; gives the length of the line, unless it is too large and was gone past, and whether there was a newline.
+    fn end(&mut self) -> Result<(Option<usize>, bool), SkipReason> {
+        let (mut looked, mut too_large) = (0, false);
         loop {
-            let held = self.source.offset() - start;
-            let chunk = self.source.chunk()?;
-            if chunk.is_empty() {
-                return Ok((held, false));
+            let ahead = self.held.ahead();
+            let newline = memchr(b'\n', ahead.get(looked..).unwrap_or_default()).map(|at| looked + at);
+            let length = newline.unwrap_or(ahead.len());
+            too_large |= u64::try_from(length).map_or(true, |length| length > self.limit);
+            looked = if too_large { 0 } else { length };
+            if too_large {
+                self.held.pass(length);
             }
-            let newline = memchr(b'\n', chunk);
-            let part = chunk.get(..newline.unwrap_or(chunk.len())).unwrap_or_default();
-            let length = held + u64::try_from(part.len()).unwrap_or(u64::MAX);
-            if length <= self.limit {
-                self.buffer.push(part);
-            } else {
-                self.buffer.clear();
-            }
-            let passed = part.len() + usize::from(newline.is_some());
-            self.source.consume(passed);
-            if newline.is_some() {
-                return Ok((length, true));
+            if newline.is_some() || !self.held.hold(looked + 1)? {
+                return Ok(((!too_large).then_some(length), newline.is_some()));
             }
         }
     }
@@ -103,13 +100,20 @@ fn content(line: &[u8], position: Position) -> &[u8] {
 pub(super) struct LineRecords {
     lines: Lines,
     parse: Parse,
-    limits: Limits,
+    familiar: Familiar,
 }
 
 impl LineRecords {
-    /// Parses each line of `source` with `parse`.
-    pub(super) fn new(source: Box<dyn Read + Send>, limits: Limits, input: u32, parse: Parse) -> Self {
-        Self { lines: Lines::new(source, limits.record_bytes, input), parse, limits }
+    /// Parses each line of `source` with `parse`; `body` is the name of the member that the body is, in quotes.
+    pub(super) fn new(
+        source: Box<dyn Read + Send>,
+        limits: Limits,
+        input: u32,
+        body: &'static [u8],
+        parse: Parse,
+    ) -> Self {
+        let lines = Lines::new(source, limits.record_bytes, input);
+        Self { lines, parse, familiar: Familiar::new(body, limits) }
     }
 }
 
@@ -121,11 +125,7 @@ impl Iterator for LineRecords {
             Ok(line) => line,
             Err(error) => return Some(Err(error)),
         };
-        let parsed = match std::str::from_utf8(line.bytes) {
-            Ok(text) => (self.parse)(text, line.position, self.limits),
-            Err(error) if error.error_len().is_none() => Err(SkipReason::Truncated),
-            Err(_) => Err(SkipReason::NotUtf8),
-        };
+        let parsed = self.familiar.parse(line.bytes, line.position, self.parse);
         Some(parsed.map_err(|reason| LogError {
             position: line.position,
             reason: match reason {
@@ -187,7 +187,6 @@ mod tests {
         assert_eq!(lines.next().unwrap().err().unwrap().reason, SkipReason::TooLarge);
         assert_eq!(lines.next().unwrap().ok().unwrap().bytes, b"good");
         assert!(lines.next().is_none());
-        assert!(lines.buffer.capacity() <= 2 << 20);
     }
 
     #[test]

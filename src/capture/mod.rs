@@ -13,6 +13,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod ahead;
 mod body;
 mod buffer;
 mod claude_tap;
@@ -21,7 +22,9 @@ mod database;
 mod decompress;
 mod envoy;
 mod exchange;
+mod familiar;
 mod har;
+mod held;
 mod input;
 mod json;
 mod lines;
@@ -41,11 +44,13 @@ mod text;
 mod transcript;
 mod url;
 
+pub use ahead::ahead;
 pub use database::Database;
 pub use exchange::{
-    Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, Provenance, ResponseBody, SkipReason,
-    Trust,
+    Alike, Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, Provenance, ResponseBody,
+    SkipReason, Trust,
 };
+pub(crate) use familiar::common_prefix;
 pub use input::{Input, InputError, Inputs};
 pub use reader::{Limits, LogReader, OpenError, READERS, Records, Sniff, open, open_as, open_stream};
 pub use text::Text;

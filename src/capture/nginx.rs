@@ -8,6 +8,7 @@
 use std::io::Read;
 
 use super::exchange::{Body, Exchange, Headers, Moment, Piece, Position, Precision, ResponseBody, SkipReason};
+use super::familiar::Record;
 use super::json::{self, Fields};
 use super::lines::LineRecords;
 use super::moment::{micros, rfc3339};
@@ -29,7 +30,7 @@ impl LogReader for Nginx {
     }
 
     fn read(&self, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
-        Box::new(LineRecords::new(source, limits, input, exchange))
+        Box::new(LineRecords::new(source, limits, input, b"", exchange))
     }
 }
 
@@ -42,8 +43,8 @@ fn judge(outline: &Outline) -> Sniff {
     if request && has("status") && TIMES.iter().any(|key| has(key)) { Sniff::Match } else { Sniff::Mismatch }
 }
 
-fn exchange(line: &str, position: Position, limits: Limits) -> Result<Exchange, SkipReason> {
-    let fields: Fields = json::parse(line, limits)?;
+fn exchange(line: &Record<'_>, position: Position, limits: Limits) -> Result<Exchange, SkipReason> {
+    let fields: Fields = json::parse(line.json, limits)?;
     let value = |names: &[&str]| {
         let found = names.iter().find_map(|name| fields.get(name));
         let text = found.map(|raw| json::text(raw).unwrap_or_else(|| Text::from(raw.get())));

@@ -131,6 +131,7 @@ impl Rows {
             method: "POST".into(),
             path: "/v1/messages".into(),
             response: ResponseBody::Lost,
+            alike: None,
             provenance: Provenance { trust: Trust::Reworded, ..Provenance::default() },
             ..Exchange::default()
         }

@@ -150,6 +150,7 @@ fn exchange(record: &Record, position: Position, limits: Limits) -> Result<Excha
         body: json::stored(record.body.filter(|body| body.get() != "null"), limits)?.map_or(Body::Empty, Body::Bytes),
         response: ResponseBody::Lost,
         start,
+        alike: None,
         provenance: Provenance { trust: Trust::Reworded, ..Provenance::default() },
         ..Exchange::default()
     };

@@ -2,6 +2,8 @@
 //!
 //! Invariant: no `Debug`, `Display` or `Serialize`, so that it can reach no message, log line or file by accident.
 
+use std::sync::Arc;
+
 use zeroize::Zeroize;
 
 /// Bytes that came from a log. They are overwritten when dropped.
@@ -31,45 +33,56 @@ use zeroize::Zeroize;
 /// let text = tracecloak::capture::Text::from("secret");
 /// println!("{:?} {}", text.as_bytes().len(), serde_json::to_string(&text.as_bytes().len()).unwrap());
 /// ```
+///
+/// A clone shares the bytes, since bodies are kept to read the next one from where it parts from them.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Text(Vec<u8>);
+pub struct Text(Arc<Erased>);
+
+/// Bytes that are overwritten when dropped.
+#[derive(Default, PartialEq, Eq)]
+struct Erased(Vec<u8>);
 
 impl Text {
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.0.0
     }
 
     /// The bytes as UTF-8, if they are.
     pub fn as_str(&self) -> Option<&str> {
-        std::str::from_utf8(&self.0).ok()
+        std::str::from_utf8(self.as_bytes()).ok()
+    }
+
+    /// Whether both are one text, and not only equal.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.as_bytes().is_empty()
     }
 }
 
 impl From<Vec<u8>> for Text {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(bytes)
+        Self(Arc::new(Erased(bytes)))
     }
 }
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        Self(text.into_bytes())
+        Self::from(text.into_bytes())
     }
 }
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        Self(text.as_bytes().to_vec())
+        Self::from(text.as_bytes().to_vec())
     }
 }
 
-impl Drop for Text {
+impl Drop for Erased {
     fn drop(&mut self) {
         erase(&mut self.0);
     }

@@ -96,6 +96,9 @@ pub struct ConvertArgs {
     /// Keep only sessions that this file lists, an id a line; of all others nothing but headers is read
     #[arg(long, value_name = "FILE", env = "TRACECLOAK_CONSENT", hide_env = true)]
     pub consent: Option<PathBuf>,
+    /// Memory to use, about, such as 512M or 4G [default: half of this machine's]; with less, more is read again from its start
+    #[arg(long, value_name = "SIZE", env = "TRACECLOAK_MEMORY", hide_env = true, value_parser = size)]
+    pub memory: Option<usize>,
     /// Read every body from its start: slow, for comparing
     #[arg(long, env = "TRACECLOAK_REFERENCE", hide_env = true, value_parser = BoolishValueParser::new())]
     pub reference: bool,
@@ -152,6 +155,28 @@ pub struct Moment(pub i64);
 fn moment(text: &str) -> Result<Moment, &'static str> {
     let time = text.parse::<jiff::Timestamp>().map_err(|_| "a time is written as 2026-03-01T00:00:00Z")?;
     Ok(Moment(time.as_microsecond()))
+}
+
+/// A number of bytes, with K, M, G or T for powers of 1024.
+fn size(text: &str) -> Result<usize, &'static str> {
+    let wrong = "a size is written as 512M or 4G";
+    let digits = text.trim_end_matches(|char: char| !char.is_ascii_digit());
+    let shift = match text
+        .get(digits.len()..)
+        .unwrap_or_default()
+        .to_ascii_uppercase()
+        .trim_end_matches("IB")
+        .trim_end_matches('B')
+    {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(wrong),
+    };
+    let number: usize = digits.parse().map_err(|_| wrong)?;
+    number.checked_mul(1 << shift).ok_or(wrong)
 }
 
 /// Which reader reads the logs.

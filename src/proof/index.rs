@@ -18,6 +18,9 @@ pub(super) const GRAM: usize = 8;
 /// Distinct bytes that a window needs to tell anything: runs of one digit or of spaces are everywhere.
 const DISTINCT: usize = 6;
 
+/// Places in a window where its bytes do more than stay or go one up or down: numbers that count spell the alphabet, and logs hold it.
+const JUMPS: usize = 3;
+
 /// Words of the smallest and of the largest filter: 32 KiB, which fits the first-level cache, and 32 MiB. In between there is a
 /// word for two grams: so one probe in a thousand that should not gets through.
 const FILTER: Range<usize> = 1 << 12..1 << 22;
@@ -42,7 +45,8 @@ struct Segment {
 
 /// The index.
 ///
-/// A window is *telling* if text can hold it: it is a part of UTF-8 without NUL, with at least six distinct bytes.
+/// A window is *telling* if text can hold it: it is a part of UTF-8 without NUL, with at least six distinct bytes, and it
+/// does not count up or down.
 pub(super) struct Index {
     k: usize,
     arena: Vec<u8>,
@@ -241,7 +245,11 @@ fn textual(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> {
 /// The stretches of `text` that its telling windows of `k` bytes cover.
 fn telling(text: &[u8], k: usize) -> Vec<Range<usize>> {
     let mut counts = [0_u32; 256];
-    let mut distinct = 0;
+    let (mut distinct, mut jumps) = (0, 0);
+    let jump = |at: usize| match text.get(at..at + 2) {
+        Some([one, next]) => usize::from(one.abs_diff(*next) > 1),
+        _ => 0,
+    };
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for (end, byte) in text.iter().enumerate() {
         if let Some(count) = counts.get_mut(usize::from(*byte)) {
@@ -253,8 +261,10 @@ fn telling(text: &[u8], k: usize) -> Vec<Range<usize>> {
         {
             *count -= 1;
             distinct -= usize::from(*count == 0);
+            jumps -= jump(end - k);
         }
-        if end + 1 >= k && distinct >= DISTINCT {
+        jumps += end.checked_sub(1).map_or(0, jump);
+        if end + 1 >= k && distinct >= DISTINCT && jumps >= JUMPS {
             match ranges.last_mut() {
                 Some(range) if range.end >= end => range.end = end + 1,
                 _ => ranges.push(end + 1 - k..end + 1),
@@ -340,6 +350,7 @@ mod tests {
         let whole = |text: &[u8]| std::str::from_utf8(text).is_ok();
         // Whatever cut characters stand at its ends.
         distinct >= DISTINCT
+            && window.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) > 1).count() >= JUMPS
             && !window.contains(&0)
             && (0..4).any(|from| (window.len() - 3..=window.len()).any(|to| whole(&window[from..to])))
     }
@@ -353,6 +364,19 @@ mod tests {
             1 => prop::collection::vec(any::<u8>(), 0..6),
         ];
         prop::collection::vec(part, 0..12).prop_map(|parts| parts.concat())
+    }
+
+    #[test]
+    fn numbers_that_count_are_no_text() {
+        let alphabet: Vec<u8> = (32..127).collect();
+        let backwards: Vec<u8> = alphabet.iter().rev().copied().collect();
+        let twice: Vec<u8> = alphabet.iter().flat_map(|byte| [*byte, *byte]).collect();
+        for counting in [&alphabet, &backwards, &twice] {
+            assert!(telling(counting, 12).is_empty());
+        }
+        let text = b"ABCDEFGHIJKLMNOP, he said, ABCDEFGHIJKLMNOP";
+        assert_eq!(telling(text, 12).len(), 1);
+        assert_eq!(telling(b"hi, defghijk", 12).len(), 1);
     }
 
     proptest! {

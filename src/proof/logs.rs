@@ -14,7 +14,7 @@ use super::{ProofError, Residual};
 use crate::capture::{self, Exchange, Input, Inputs, Limits, OpenError};
 
 /// Bytes of a chunk.
-const CHUNK: usize = 4 << 20;
+const CHUNK: usize = 512 << 10;
 
 enum Work {
     /// Raw bytes, of which so many are new.

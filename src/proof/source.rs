@@ -154,7 +154,7 @@ impl<'t> SourceCheck<'t> {
 
     /// Looks at one string that a caller has assembled: it is hashed too, by itself, by line and by block.
     pub fn feed_text(&self, text: &[u8]) {
-        self.scanner.text(text);
+        self.scanner.text(text, 0);
     }
 
     /// What came of it.
@@ -177,13 +177,14 @@ impl Scanner<'_> {
 
     pub(super) fn exchange(&self, exchange: &Exchange) {
         add(&self.exchanges, 1);
-        strings::each(exchange, &mut |text| self.text(text));
+        strings::each(exchange, &mut |text, known| self.text(text, known));
     }
 
-    fn text(&self, text: &[u8]) {
+    /// Looks at a text whose first `known` bytes were looked at before.
+    fn text(&self, text: &[u8], known: usize) {
         add(&self.strings, 1);
-        add(&self.string_bytes, text.len());
-        self.index.scan(text);
+        add(&self.string_bytes, text.len() - known.min(text.len()));
+        self.index.scan(text.get(known.saturating_sub(self.overlap())..).unwrap_or_default());
         self.hashes.text(text);
     }
 

@@ -17,17 +17,22 @@ const LEVELS: usize = 3;
 /// Keys whose strings are joined over the events of a stream.
 const KEYS: usize = 64;
 
-/// Calls `visit` for every string of an exchange.
-pub(super) fn each(exchange: &Exchange, visit: &mut dyn FnMut(&[u8])) {
+/// Calls `visit` for every string of an exchange, with how much of it an earlier exchange was visited with; strings that lie in that
+/// are left out.
+pub(super) fn each(exchange: &Exchange, visit: &mut dyn FnMut(&[u8], usize)) {
+    if let Body::Bytes(body) = &exchange.body {
+        let known = exchange.alike.as_ref().map_or(0, |alike| alike.length);
+        visit(body.as_bytes(), known);
+        // No string spans the end of an element.
+        let new = body.as_bytes().get(known..).unwrap_or_default();
+        json(new, LEVELS, &mut |text| visit(text, 0));
+    }
+    let visit: &mut dyn FnMut(&[u8]) = &mut |text| visit(text, 0);
     visit(exchange.method.as_bytes());
     visit(exchange.path.as_bytes());
     for (name, value) in exchange.headers.0.iter().chain(&exchange.response_headers.0) {
         visit(name.as_bytes());
         visit(value.as_bytes());
-    }
-    if let Body::Bytes(body) = &exchange.body {
-        visit(body.as_bytes());
-        json(body.as_bytes(), LEVELS, visit);
     }
     if let ResponseBody::Pieces(pieces) = &exchange.response {
         let mut whole =
@@ -119,7 +124,7 @@ mod tests {
         let (_, mut records) = open_stream(Box::new(source), 0, Limits::default()).unwrap();
         let mut all = Vec::new();
         let exchange = records.next().unwrap().ok().unwrap();
-        each(&exchange, &mut |text| all.push(String::from_utf8_lossy(text).into_owned()));
+        each(&exchange, &mut |text, _| all.push(String::from_utf8_lossy(text).into_owned()));
         all
     }
 

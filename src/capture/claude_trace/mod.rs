@@ -16,6 +16,7 @@ use self::orphans::Orphans;
 use crate::capture::exchange::{
     Body, Cut, Exchange, Headers, Moment, Piece, Position, Precision, Provenance, ResponseBody, SkipReason,
 };
+use crate::capture::familiar::Record;
 use crate::capture::json::{self, Part};
 use crate::capture::lines::LineRecords;
 use crate::capture::moment::{micros, rfc3339};
@@ -37,7 +38,7 @@ impl LogReader for ClaudeTrace {
     }
 
     fn read(&self, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
-        Box::new(Orphans::new(LineRecords::new(source, limits, input, exchange)))
+        Box::new(Orphans::new(LineRecords::new(source, limits, input, b"\"body\"", exchange)))
     }
 }
 
@@ -59,7 +60,7 @@ fn judge(outline: &Outline) -> Sniff {
 }
 
 #[derive(Deserialize)]
-struct Record<'a> {
+struct Pair<'a> {
     #[serde(borrow)]
     request: Request<'a>,
     #[serde(borrow)]
@@ -96,15 +97,15 @@ struct Response<'a> {
     body_raw: Part<'a>,
 }
 
-fn exchange(line: &str, position: Position, limits: Limits) -> Result<Exchange, SkipReason> {
-    let Record { request, response, logged_at } = json::parse(line, limits)?;
+fn exchange(line: &Record<'_>, position: Position, limits: Limits) -> Result<Exchange, SkipReason> {
+    let Pair { request, response, logged_at } = json::parse(line.json, limits)?;
     let url = json::get(request.url, json::text)?.ok_or(SkipReason::Malformed)?;
     let mut exchange = Exchange {
         position,
         method: json::get(request.method, json::text)?.unwrap_or_default(),
         path: Text::from(path_and_query(url.as_str().unwrap_or_default())),
         headers: json::headers(request.headers)?,
-        body: json::stored(request.body, limits)?.map_or(Body::Empty, Body::Bytes),
+        body: line.stored(request.body, limits)?.map_or(Body::Empty, Body::Bytes),
         status: None,
         response_headers: Headers::default(),
         response: ResponseBody::Lost,
@@ -112,6 +113,7 @@ fn exchange(line: &str, position: Position, limits: Limits) -> Result<Exchange, 
         start: json::get(request.timestamp, seconds)?,
         first_byte: None,
         end: json::get(logged_at, |raw| rfc3339(json::text(raw)?.as_str()?))?,
+        alike: None,
         provenance: Provenance::default(),
     };
     if let Some(response) = response {

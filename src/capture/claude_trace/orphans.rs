@@ -35,9 +35,12 @@ impl Iterator for Orphans {
         while self.held.len() <= HELD {
             match self.records.next() {
                 Some(Ok(exchange)) if exchange.status.is_none() => self.held.push_back(exchange),
-                Some(Ok(exchange)) => {
+                Some(Ok(mut exchange)) => {
                     let at = self.held.iter().position(|orphan| is_same(orphan, &exchange));
-                    self.duplicate = at.and_then(|at| self.held.remove(at)).map(|orphan| orphan.position);
+                    let orphan = at.and_then(|at| self.held.remove(at));
+                    // What began only the orphan's body is new with this one.
+                    exchange.alike = orphan.as_ref().map_or(exchange.alike, |orphan| orphan.alike.clone());
+                    self.duplicate = orphan.map(|orphan| orphan.position);
                     return Some(Ok(exchange));
                 }
                 Some(Err(error)) => return Some(Err(error)),

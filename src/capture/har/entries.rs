@@ -1,21 +1,23 @@
 //! Cutting the entries of a HAR from a stream, by its brackets and strings alone.
 //!
-//! Invariant: no more than the limit of an entry is ever held.
+//! Invariant: no more than the limit of an entry is ever held, and as much of what follows.
 
 use std::io::Read;
 
 use memchr::memchr2;
 
 use super::entry::exchange;
-use crate::capture::buffer::{Buffer, Source};
 use crate::capture::exchange::{Exchange, LogError, Position, SkipReason};
+use crate::capture::familiar::{Familiar, HEAD};
+use crate::capture::held::Held;
 use crate::capture::reader::Limits;
 
 /// The entries of a HAR as exchanges.
 pub(super) struct Entries {
-    source: Source,
+    /// From the entry on.
+    held: Held,
     outside: Outside,
-    entry: Buffer,
+    familiar: Familiar,
     limits: Limits,
     input: u32,
     record: u64,
@@ -25,64 +27,74 @@ pub(super) struct Entries {
 impl Entries {
     /// The entries of `source`.
     pub(super) fn new(source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Self {
-        let (outside, entry) = (Outside::default(), Buffer::default());
-        Self { source: Source::new(source), outside, entry, limits, input, record: 0, done: false }
+        let (held, familiar) = (Held::new(source), Familiar::new(b"\"text\"", limits));
+        Self { held, outside: Outside::default(), familiar, limits, input, record: 0, done: false }
     }
 
     /// Goes to the start of the next entry; false at the end of the input.
     fn seek(&mut self) -> Result<bool, SkipReason> {
         loop {
-            let chunk = self.source.chunk()?;
-            if chunk.is_empty() {
-                return Ok(false);
-            }
-            let found = chunk.iter().position(|byte| self.outside.begins_entry(*byte));
-            let passed = found.unwrap_or(chunk.len());
-            self.source.consume(passed);
-            if found.is_some() {
-                return Ok(true);
+            let ahead = self.held.ahead();
+            let found = ahead.iter().position(|byte| self.outside.begins_entry(*byte));
+            self.held.pass(found.unwrap_or(ahead.len()));
+            if found.is_some() || !self.held.hold(1)? {
+                return Ok(found.is_some());
             }
         }
     }
 
-    /// Reads an entry up to the comma or bracket behind it. A reason of `Truncated` means that the input ended before.
-    fn take(&mut self) -> Result<Entry, SkipReason> {
-        self.entry.clear();
-        let (mut inside, start) = (Inside::default(), self.source.offset());
+    /// Finds the end of the entry: the comma or bracket behind it. A reason of `Truncated` means that the input ended before.
+    fn end(&mut self) -> Result<Entry, SkipReason> {
+        let mut inside = Inside::default();
+        let mut length = self.go_past_familiar(&mut inside)?;
+        let (mut gone, mut too_large) = (0, false);
         loop {
-            let held = self.source.offset() - start;
-            let chunk = self.source.chunk()?;
-            let end = inside.end(chunk);
-            let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-            let too_large = held + u64::try_from(part.len()).unwrap_or(u64::MAX) > self.limits.record_bytes;
-            let ended = end.is_some() || chunk.is_empty();
-            if too_large {
-                self.entry.clear();
-            } else {
-                self.entry.push(part);
+            let ahead = self.held.ahead();
+            let end = inside.end(ahead.get(length..).unwrap_or_default());
+            length = end.map_or(ahead.len(), |end| length + end);
+            let closed = inside.is_closed() && ahead.get(..length).unwrap_or_default().trim_ascii_end().ends_with(b"}");
+            too_large |= gone + u64::try_from(length).unwrap_or(u64::MAX) > self.limits.record_bytes;
+            if end.is_none() {
+                if too_large {
+                    gone += u64::try_from(std::mem::take(&mut length)).unwrap_or(0);
+                    self.held.pass(usize::MAX);
+                }
+                if self.held.hold(length + 1)? {
+                    continue;
+                }
+                if !closed {
+                    return Err(SkipReason::Truncated);
+                }
             }
-            let passed = part.len();
-            self.source.consume(passed);
-            if end.is_none() && ended && !(inside.is_closed() && self.entry.as_slice().trim_ascii_end().ends_with(b"}"))
-            {
-                return Err(SkipReason::Truncated);
-            }
-            if ended {
-                return Ok(Entry { too_large, deepest: inside.deepest });
-            }
+            return Ok(Entry { length, too_large, deepest: inside.deepest });
         }
     }
 
-    /// What was taken, as an exchange.
-    fn parse(&self, entry: &Entry, position: Position) -> Result<Exchange, SkipReason> {
+    /// Goes past what a body of the entry has in common with one that was read before; gives how far.
+    fn go_past_familiar(&mut self, inside: &mut Inside) -> Result<usize, SkipReason> {
+        self.held.hold(HEAD)?;
+        let Some(start) = self.familiar.body_at(self.held.ahead()) else { return Ok(0) };
+        self.held.hold(start + self.familiar.longest())?;
+        let Some((before, body)) = self.held.ahead().split_at_checked(start) else { return Ok(0) };
+        let Some(known) = self.familiar.known_string(body) else { return Ok(0) };
+        let mut there = Inside::default();
+        if there.end(before).is_some() || there.string != StringState::None {
+            return Ok(0);
+        }
+        *inside = Inside { string: StringState::Inside, ..there };
+        Ok(start + known)
+    }
+
+    /// The entry, as an exchange.
+    fn parse(&mut self, entry: &Entry, position: Position) -> Result<Exchange, SkipReason> {
         if entry.too_large {
             return Err(SkipReason::TooLarge);
         }
         if entry.deepest > self.limits.depth {
             return Err(SkipReason::TooDeep);
         }
-        let text = std::str::from_utf8(self.entry.as_slice()).map_err(|_| SkipReason::NotUtf8)?;
-        exchange(text, position, self.limits).map_err(|reason| match reason {
+        let record = self.held.ahead().get(..entry.length).unwrap_or_default();
+        self.familiar.parse(record, position, exchange).map_err(|reason| match reason {
             // It has an end, so that it is broken and not cut.
             SkipReason::Truncated => SkipReason::Malformed,
             reason => reason,
@@ -98,9 +110,9 @@ impl Iterator for Entries {
             return None;
         }
         let sought = self.seek();
-        let position = Position { input: self.input, record: self.record + 1, offset: self.source.offset() };
+        let position = Position { input: self.input, record: self.record + 1, offset: self.held.offset() };
         let taken = match sought {
-            Ok(true) => self.take(),
+            Ok(true) => self.end(),
             // A HAR that ends behind its entries has lost nothing.
             Ok(false) if self.outside.is_complete() => {
                 self.done = true;
@@ -113,7 +125,9 @@ impl Iterator for Entries {
             match taken {
                 Ok(entry) => {
                     self.record += 1;
-                    self.parse(&entry, position)
+                    let exchange = self.parse(&entry, position);
+                    self.held.pass(entry.length);
+                    exchange
                 }
                 Err(reason) => {
                     self.done = true;
@@ -127,6 +141,7 @@ impl Iterator for Entries {
 
 /// What is known of an entry without parsing it.
 struct Entry {
+    length: usize,
     too_large: bool,
     deepest: u32,
 }

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::capture::body::{base64, request_body, response_body};
 use crate::capture::exchange::{Body, Cut, Exchange, Headers, Piece, Position, Provenance, ResponseBody, SkipReason};
+use crate::capture::familiar::Record;
 use crate::capture::json::{self, Part};
 use crate::capture::moment::{micros, rfc3339};
 use crate::capture::reader::Limits;
@@ -95,13 +96,13 @@ struct Timings<'a> {
 }
 
 /// An entry as an exchange. A reason of `Truncated` means: not whole JSON.
-pub(super) fn exchange(entry: &str, position: Position, limits: Limits) -> Result<Exchange, SkipReason> {
-    let Entry { started_date_time, time, request, response, timings } = json::parse(entry, limits)?;
+pub(super) fn exchange(record: &Record<'_>, position: Position, limits: Limits) -> Result<Exchange, SkipReason> {
+    let Entry { started_date_time, time, request, response, timings } = json::parse(record.json, limits)?;
     let url = json::get(request.url, json::text)?.ok_or(SkipReason::Malformed)?;
     let request_headers = headers(request.headers)?;
     let size = json::get(request.body_size, milliseconds)?.unwrap_or(0);
     let sent_some = size > 0 || request_headers.get("content-length").is_some_and(|length| length != "0");
-    let body = match (content(request.post_data.as_ref(), limits)?, request.post_data) {
+    let body = match (content(request.post_data.as_ref(), |raw| record.text(raw), limits)?, request.post_data) {
         (Some(text), _) => request_body(text, &request_headers, limits)?,
         (None, Some(Content { text: None, .. })) => Body::Lost,
         (None, _) if sent_some => Body::Lost,
@@ -120,6 +121,7 @@ pub(super) fn exchange(entry: &str, position: Position, limits: Limits) -> Resul
         start: json::get(started_date_time, |raw| rfc3339(json::text(raw)?.as_str()?))?,
         first_byte: None,
         end: None,
+        alike: None,
         provenance: Provenance::default(),
     };
     times(&mut exchange, time, timings)?;
@@ -137,7 +139,7 @@ fn response(exchange: &mut Exchange, response: Response, limits: Limits) -> Resu
     exchange.cut = response.error.map(|raw| cut(&json::text(raw).unwrap_or_default()));
     let size = json::get(response.content.as_ref().and_then(|content| content.size), milliseconds)?.unwrap_or(0);
     let size = size.max(json::get(response.body_size, milliseconds)?.unwrap_or(0));
-    if let Some(text) = content(response.content.as_ref(), limits)? {
+    if let Some(text) = content(response.content.as_ref(), json::text, limits)? {
         let pieces = vec![Piece { at_us: None, text }];
         (exchange.response, exchange.cut) = response_body(pieces, &exchange.response_headers, limits, exchange.cut);
         return Ok(());
@@ -177,10 +179,14 @@ fn times(exchange: &mut Exchange, time: Part, timings: Option<Timings>) -> Resul
 }
 
 /// The text of `postData` or `content`, with base64 undone; none if it is missing or empty.
-fn content(content: Option<&Content>, limits: Limits) -> Result<Option<Text>, SkipReason> {
+fn content(
+    content: Option<&Content>,
+    read: impl FnOnce(&RawValue) -> Option<Text>,
+    limits: Limits,
+) -> Result<Option<Text>, SkipReason> {
     let Some(content) = content else { return Ok(None) };
     let encoding = json::get(content.encoding, json::text)?.unwrap_or_default();
-    let text = match json::get(content.text, json::text)? {
+    let text = match json::get(content.text, read)? {
         Some(text) if encoding.as_bytes().eq_ignore_ascii_case(b"base64") => {
             Some(base64(&text).ok_or(SkipReason::Malformed)?)
         }

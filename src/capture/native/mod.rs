@@ -15,6 +15,7 @@ use super::body::{base64, request_body, response_body};
 use super::exchange::{
     Body, Cut, Exchange, Headers, Moment, Piece, Position, Precision, Provenance, ResponseBody, SkipReason,
 };
+use super::familiar::Record;
 use super::json::{self, Part};
 use super::lines::LineRecords;
 use super::outline::{Outline, sniff_lines};
@@ -34,7 +35,7 @@ impl LogReader for Native {
     }
 
     fn read(&self, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
-        Box::new(LineRecords::new(source, limits, input, exchange))
+        Box::new(LineRecords::new(source, limits, input, b"\"body\"", exchange))
     }
 }
 
@@ -72,7 +73,7 @@ fn judge(outline: &Outline) -> Sniff {
 
 /// A record, its fields not yet looked into.
 #[derive(Deserialize)]
-struct Record<'a> {
+struct Fields<'a> {
     #[serde(borrow)]
     tracecloak_capture: Part<'a>,
     #[serde(borrow)]
@@ -107,14 +108,14 @@ struct Record<'a> {
     cut: Part<'a>,
 }
 
-fn exchange(line: &str, position: Position, limits: Limits) -> Result<Exchange, SkipReason> {
-    let record: Record = json::parse(line, limits)?;
+fn exchange(line: &Record<'_>, position: Position, limits: Limits) -> Result<Exchange, SkipReason> {
+    let record: Fields = json::parse(line.json, limits)?;
     if json::get(record.tracecloak_capture, json::number)? != Some(1_u32) {
         return Err(SkipReason::Malformed);
     }
     let headers = headers(record.headers)?;
     let response_headers = self::headers(record.response_headers)?;
-    let body = match (json::get(record.body, json::text)?, json::get(record.body_base64, json::text)?) {
+    let body = match (json::get(record.body, |raw| line.text(raw))?, json::get(record.body_base64, json::text)?) {
         (Some(text), _) => Body::Bytes(limits.check(text)?),
         (None, Some(text)) => request_body(base64(&text).ok_or(SkipReason::Malformed)?, &headers, limits)?,
         (None, None) if json::get(record.body_lost, json::boolean)? == Some(true) => Body::Lost,
@@ -140,6 +141,7 @@ fn exchange(line: &str, position: Position, limits: Limits) -> Result<Exchange, 
         start: moment(record.start_us)?,
         first_byte: moment(record.first_byte_us)?,
         end: moment(record.end_us)?,
+        alike: None,
         provenance: Provenance::default(),
     })
 }
@@ -326,6 +328,7 @@ mod tests {
                 start: moments[0],
                 first_byte: moments[1],
                 end: moments[2],
+                alike: None,
                 provenance: Provenance::default(),
             };
             let log = written(&exchange);

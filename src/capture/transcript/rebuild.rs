@@ -111,6 +111,7 @@ impl Builder<'_> {
             method: "POST".into(),
             path: "/v1/messages".into(),
             headers: Headers(headers),
+            alike: None,
             provenance: Provenance {
                 spawn_call: self.facts.call.clone(),
                 trust: Trust::Client,

@@ -42,7 +42,7 @@ pub(super) fn run(args: &ConvertArgs, globals: Globals) -> anyhow::Result<Exit> 
         drop_auxiliary: args.drop_aux,
         min_requests: usize::try_from(args.min_requests).unwrap_or(usize::MAX),
         selection: selection(args)?,
-        reuse: if args.reference { 0 } else { 1 << 30 },
+        reuse: kept_bytes(args),
     };
     let mut converter = Converter::new(options, &key, layout, Box::new(tokenizer));
     let counts = read(args, globals, &inputs, &mut converter)?;
@@ -74,6 +74,29 @@ fn selection(args: &ConvertArgs) -> anyhow::Result<Selection> {
     })
 }
 
+/// Bytes of bodies that the reader and the converter may each keep, to read the next ones from where they part from them.
+fn kept_bytes(args: &ConvertArgs) -> usize {
+    if args.reference {
+        return 0;
+    }
+    let memory = args.memory.unwrap_or_else(half_of_memory);
+    (memory / 4).min(1 << 30)
+}
+
+/// Half of this machine's memory, in bytes; elsewhere than on Linux, where it isn't asked, that of a small machine.
+fn half_of_memory() -> usize {
+    #[cfg(target_os = "linux")]
+    {
+        let system = rustix::system::sysinfo();
+        let unit = usize::try_from(system.mem_unit).unwrap_or(1);
+        usize::try_from(system.totalram).unwrap_or(usize::MAX).saturating_mul(unit) / 2
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        4 << 30
+    }
+}
+
 /// What to load for `--tokenizer`.
 pub(super) fn spec(source: &TokenizerSource) -> TokenizerSpec {
     match source {
@@ -94,7 +117,7 @@ fn read(
     let progress = Progress::bytes(total, globals.quiet);
     let mut counts = InputCounts::default();
     for input in inputs.list() {
-        let (format, records) = match open(input, args.log_format) {
+        let (format, records) = match open(input, args) {
             Ok(opened) => opened,
             Err(OpenError::Empty { .. }) => {
                 counts.empty += 1;
@@ -113,7 +136,7 @@ fn read(
         };
         counts.read += 1;
         counts.formats.extend(format);
-        for record in records {
+        for record in capture::ahead(records) {
             let outcome = converter.push(record);
             match outcome {
                 Err(error) if args.strict => {
@@ -131,9 +154,9 @@ fn read(
     Ok(counts)
 }
 
-fn open(input: &Input, format: LogFormat) -> Result<(Option<SourceFormat>, Records), OpenError> {
-    let limits = Limits::default();
-    let named = match format {
+fn open(input: &Input, args: &ConvertArgs) -> Result<(Option<SourceFormat>, Records), OpenError> {
+    let limits = Limits { kept_bytes: kept_bytes(args), ..Limits::default() };
+    let named = match args.log_format {
         LogFormat::Auto => None,
         LogFormat::Only(format) => capture::READERS.iter().copied().find(|reader| reader.name() == format.word()),
     };
