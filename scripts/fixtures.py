@@ -8,7 +8,7 @@ a harness are the harness's own. Same bytes on every run: fixed seeds, fixed tim
     scripts/fixtures.py            write fixtures/capture
     scripts/fixtures.py --check    write to a temporary directory and compare
 """
-import base64, copy, datetime, filecmp, hashlib, json, pathlib, random, sqlite3, sys, tempfile
+import base64, copy, datetime, filecmp, hashlib, json, pathlib, random, sqlite3, struct, sys, tempfile, zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / 'fixtures' / 'capture'
 EPOCH = int(datetime.datetime(2026, 3, 2, 9, tzinfo=datetime.timezone.utc).timestamp()) * 1000  # ms
@@ -904,6 +904,47 @@ def har(case, exchanges):
     yield '\n]}}\n'
 
 
+def gzipped(data):
+    """Stored, not compressed: the same bytes whatever the library."""
+    blocks = [data[at:at + 65535] for at in range(0, len(data), 65535)]
+    stored = b''.join(bytes([n == len(blocks) - 1]) + struct.pack('<HH', len(b), 65535 - len(b)) + b for n, b in enumerate(blocks))
+    return b'\x1f\x8b\x08\0\0\0\0\0\0\xff' + stored + struct.pack('<II', zlib.crc32(data), len(data))
+
+
+def har_of(tool, case, exchanges):
+    """As others write it over HTTP/2: names in lower case, pseudo headers, sizes of -1. Charles: base64, a zone, a clock that starts before it connects. Proxyman: what came
+    over the wire, still compressed, in base64. A browser: no text of a stream, nulls, and what it knows of the page."""
+    entries, zone = [], datetime.timezone(datetime.timedelta(hours=2 if tool == 'Charles Proxy' else 0))
+    for e in exchanges:
+        at = datetime.datetime.fromtimestamp((case.base + e['start']) / 1000, zone)
+        took, text = e['end'] - e['start'], whole_text(e).encode()
+        pairs = lambda headers: [{'name': k.lower(), 'value': v} for k, v in headers]
+        pseudo = [[':method', e['method']], [':authority', 'api.example.invalid'], [':scheme', 'https'], [':path', e['path']]]
+        request = {'method': e['method'], 'url': 'https://api.example.invalid' + e['path'], 'httpVersion': 'h2', 'cookies': [], 'headers': pairs(pseudo + e['headers']), 'queryString': [],
+                   'headersSize': -1, 'bodySize': -1, 'postData': {'mimeType': 'application/json', 'text': e['body']}}
+        response = {'status': e['status'], 'statusText': '', 'httpVersion': 'HTTP/2.0', 'cookies': [], 'headers': pairs([[':status', str(e['status'])]] + e['response_headers']), 'redirectURL': None,
+                    'headersSize': -1, 'bodySize': -1, 'content': {'size': -1, 'mimeType': e['response_headers'][0][1]}}
+        entry = {'startedDateTime': at.isoformat(timespec='milliseconds'), 'time': took, 'request': request, 'response': response, 'cache': {},
+                 'timings': {'blocked': -1, 'dns': -1, 'connect': -1, 'ssl': -1, 'send': 2, 'wait': e['first'] - 2, 'receive': took - e['first']}}
+        if tool == 'Charles Proxy':
+            request['postData'].update(text=base64.b64encode(e['body'].encode()).decode(), encoding='base64')
+            response['content'].update(text=base64.b64encode(text).decode(), encoding='base64')
+            entry['timings'].update(dns=3, connect=9, ssl=6, wait=e['first'] - 2 - 12)
+            entry['_charlesStatus'] = 'COMPLETE'
+        elif tool == 'Proxyman':
+            response['headers'].append({'name': 'content-encoding', 'value': 'gzip'})
+            response['content'].update(text=base64.b64encode(gzipped(text)).decode(), encoding='base64', comment='')
+            entry.update(time=-1, _id='1', _name='', _isHTTPS=True, _clientName='node', comment=None)
+        else:
+            response.update(content={'size': -1, 'mimeType': 'text/event-stream', 'text': None}, _transferSize=-1, _error=None)
+            entry.update(pageref='page_1', _initiator={'type': 'script'}, _priority='High', _resourceType='fetch', serverIPAddress='', connection=None)
+            entry['timings'].update(_blocked_queueing=1.5, _workerStart=-1)
+        entries.append(entry)
+    pages = [{'startedDateTime': entries[0]['startedDateTime'], 'id': 'page_1', 'title': 'depot', 'pageTimings': {'onContentLoad': None, 'onLoad': -1}}]
+    yield json.dumps({'log': {'version': '1.2', 'creator': {'name': tool, 'version': '1'}, 'pages': pages if tool == 'WebInspector' else [], 'entries': entries}}, indent=2 if tool == 'WebInspector' else None,
+                     ensure_ascii=False) + '\n'
+
+
 def expected_text(expected):
     """JSON with one row a line, so that a person can read it."""
     rows = lambda items: '[' + ''.join('\n      ' + json.dumps(i, ensure_ascii=False) + ',' for i in items).rstrip(',') + ('\n    ]' if items else ']')
@@ -1450,12 +1491,15 @@ def write(root):
             put('litellm', 'linear.jsonl', litellm(case, exchanges), unthought(expected))
             put('claude-code-router', 'linear.log', router(case, exchanges), unanswered(expected))
             put('envoy-tap', 'linear.json', envoy(case, exchanges), endless(expected))
+            put('har', 'browser.har', har_of('WebInspector', case, exchanges), unanswered(expected))
             put('nginx', 'linear.log', nginx(case, exchanges), unanswered(expected))
             for name, text in transcript(case, exact=False).items():
                 put('claude-code-transcript', 'rows/' + name, [text])
             put('claude-code-transcript', 'rows.expected.json', [expected_text(rows_only(expected))])
         if plan is fanout:
             put('har', 'fanout.har', har(case, exchanges), untimed(expected))
+            put('har', 'charles.har', har_of('Charles Proxy', case, exchanges), untimed(expected))
+            put('har', 'proxyman.har', har_of('Proxyman', case, exchanges), untimed(expected))
             put('mitmproxy', 'fanout.flow', flow(case, exchanges), untimed(expected))
             put('claude-tap', 'export.jsonl', tap_jsonl(case, exchanges), untimed(expected))
             put('claude-tap', 'compact.json', tap_compact(case, exchanges), untimed(expected))

@@ -47,6 +47,8 @@ pub(super) struct Around {
     model: ModelName,
     session: Option<Tag>,
     shape: Shape,
+    /// The system prompt is that of a workflow's agent.
+    workflow: bool,
     max_tokens: Option<u32>,
     stream: bool,
     tools_tokens: u32,
@@ -294,7 +296,7 @@ impl Extractor {
         Ok(Read {
             news: News::of(messages, first, seen, reading.answered, &self.tagger, &mut self.counter),
             shape: reading.shape(first + asked.unwrap_or(0), latest, sender.0.is_some()),
-            directive: reading.directive(latest, &self.tagger),
+            directive: reading.directive(latest, progress.around.workflow, &self.tagger),
             around: progress.around.clone(),
             told,
             reading,
@@ -330,6 +332,7 @@ impl Extractor {
                 () if request.tools.is_empty() => Shape::Bare,
                 () => Shape::Thread,
             },
+            workflow: texts(&request.system).any(markers::is_workflow_agent),
             max_tokens: request.max_tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
             stream: request.stream == Some(true),
             tools_tokens: 0,

@@ -45,7 +45,7 @@ impl Threads {
         let mut threads = Self { agents: vec![main], requests: Vec::new(), by_tag: HashMap::new() };
         // A session that never has tools talks without them; elsewhere a request without tools is a side request.
         let has_tools = drafts.iter().any(|draft| draft.agent.is_none() && draft.shape == Shape::Thread);
-        let mut ends: HashMap<(Option<Tag>, Node), (usize, usize)> = HashMap::new();
+        let mut ends: HashMap<(Option<Tag>, Node), Vec<(usize, usize)>> = HashMap::new();
         let mut prompts: HashMap<Tag, usize> = HashMap::new();
         let mut last: HashMap<(usize, Node, Shape), usize> = HashMap::new();
         for (at, draft) in drafts.iter().enumerate() {
@@ -58,10 +58,20 @@ impl Threads {
                 Shape::CountTokens => RequestKind::CountTokens,
             };
             // Requests without an agent header look for their thread among all of their kind.
-            let found = chains.up(draft.thread).find_map(|node| ends.get(&(draft.agent, node))).copied();
+            // Of agents that were asked the same, the thread is that of the one whose calls are answered.
+            let ended = chains.up(draft.thread).find_map(|node| ends.get(&(draft.agent, node)));
+            let answers = |(_, before): &&(usize, usize)| {
+                let calls = drafts.get(*before).map(|before| &before.calls[..]).unwrap_or_default();
+                draft.results.iter().any(|result| calls.iter().any(|call| call.id == result.call))
+            };
+            let found = ended.and_then(|ended| ended.iter().rev().find(answers).or(ended.last())).copied();
             let spawned = draft.opening.filter(|prompt| prompts.get(prompt).is_some_and(|calls| *calls > 0));
-            let forks = told_to_fork(draft) && !ends.contains_key(&(draft.agent, draft.thread));
-            let starts_agent = forks || (found.is_none() && (spawned.is_some() || draft.directive.is_some()));
+            let same = ends.get(&(draft.agent, draft.thread)).and_then(|ended| drafts.get(ended.last()?.1));
+            let forks = told_to_fork(draft) && same.is_none();
+            // What was answered is not sent again: the same beginning is that of another agent, if a call waits for one.
+            let again = same.is_some_and(|same| same.status == Status::Ok) && spawned.is_some();
+            let starts_agent =
+                forks || again || (found.is_none() && (spawned.is_some() || draft.directive.is_some()));
             let agent = match draft.agent {
                 Some(tag) => *threads.by_tag.entry(tag).or_insert_with(|| {
                     threads.agents.push(AgentPlan {
@@ -93,7 +103,7 @@ impl Threads {
                 .map_or(0, |before| before.attempt.saturating_add(1));
             last.insert((agent, draft.thread, draft.shape), at);
             if kind == RequestKind::Turn {
-                ends.insert((draft.agent, draft.thread), (agent, at));
+                ends.entry((draft.agent, draft.thread)).or_default().push((agent, at));
                 if let (Some(prompt), true) = (spawned, starts_agent && draft.agent.is_none()) {
                     prompts.entry(prompt).and_modify(|calls| *calls -= 1);
                 }

@@ -11,6 +11,8 @@ mod architecture;
 #[cfg(test)]
 mod audit;
 #[cfg(test)]
+mod brokenlogs;
+#[cfg(test)]
 mod capture;
 #[cfg(test)]
 mod cli;
