@@ -93,6 +93,7 @@ TOOLS = {t['name']: t for t in [
 MAIN_TOOLS = ['Agent', 'Bash', 'Edit', 'Read', 'ToolSearch', 'Workflow', 'Write']
 SUB_TOOLS = ['Agent', 'Bash', 'Edit', 'Read', 'Write']
 SYSTEM = {kind: FIXED.text(230, spice=kind == 'main') for kind in ('main', 'general-purpose', 'custom', 'Explore', 'Plan', 'workflow-subagent', 'old')}
+SYSTEM['workflow-subagent'] = 'You are a subagent spawned by a workflow orchestration script. ' + SYSTEM['workflow-subagent']
 IDENTITY = {'main': 'You help people who keep the books of a parcel depot.', 'other': 'You are a helper of the depot assistant.'}
 REMINDERS = ['<system-reminder>\n' + FIXED.text(60, spice=True) + '\n</system-reminder>',
              f'<system-reminder>\ngitStatus: branch night-shift\nGit user: Nora Beispiel <nora@depot.example>\n M {HOME}/src/label.py\n' + FIXED.text(25) + '\n</system-reminder>',
@@ -784,9 +785,9 @@ def fork(c):
     m.send(f.last.end + 47, 1200, [T(w.text(35))], why='agent', joins=[(f, 'tool_result'), (g, 'tool_result')])
 
 
-def workflow(c):
+def workflow(c, plain=False):
     w = c.w
-    s = c.session()
+    s = c.session(version='2.1.172' if plain else '2.1.332')
     m = s.main
     m.first('Survey the depot with a workflow. ' + w.text(30))
     closing = 'Put the surveys together in one page.'
@@ -799,7 +800,9 @@ def workflow(c):
     a, b, z = (s.agent('workflow', 'workflow-subagent', m) for _ in range(3))
     for agent, text in ((a, 'Survey the dock.\nThen stop.'), (b, 'Survey the belt.\nThen stop.'), (z, closing)):
         lines = '\n'.join('  ' + line for line in text.split('\n'))
-        agent.first(f'[Workflow harness — computed task] {w.text(25)}\nThe computed task text follows:\n{lines}')
+        if plain:
+            agent.id = None
+        agent.first(text if plain else f'[Workflow harness — computed task] {w.text(25)}\nThe computed task text follows:\n{lines}')
     a.send(1700, 1200, [U('Bash', command='ls dock', description='List')], spawn=(call, 'time'))
     b.send(1815, 1000, [U('Bash', command='ls belt', description='List')], spawn=(call, 'time'))
     b.results((b.calls()[0], w.text(40)))
@@ -854,7 +857,35 @@ def headerless(c):
     m.send(65_940, 1200, [T(w.text(30))], why='user')
 
 
-CASES = [linear, fanout, background, retry, cancelled, fallback, compaction, resume, auxiliary, interleaved, sendmessage, fork, workflow, interrupted, headerless]
+def workflow_plain(c):
+    """2.1.172: the agents bear no header, and their tasks no wrapping; only the system prompt tells what they are."""
+    workflow(c, plain=True)
+
+
+def twins(c):
+    """Two agents that are asked the same, without headers: only the calls that each answers tell their requests apart."""
+    w = c.w
+    s = c.session(version='1.0.128', model='claude-sonnet-4-20250514')
+    m = s.main
+    m.tools, sub = ['Bash', 'Edit', 'Read', 'Task', 'Write'], ['Bash', 'Read']
+    m.first('Have it checked twice. ' + w.text(30))
+    ask = 'Check the ledger. ' + w.text(25)
+    m.send(0, 2000, [T(w.text(10)), U('Task', description='One', prompt=ask, subagent_type='general-purpose'), U('Task', description='Two', prompt=ask, subagent_type='general-purpose')])
+    calls = m.calls()
+    a, b = (s.agent('subagent', 'general-purpose', m, tools=sub) for _ in calls)
+    for x in (a, b):
+        x.first(ask, reminders=False)
+    a.send(2015, 1500, [U('Read', file_path=f'{HOME}/ledger.txt')], spawn=(calls[0], 'prompt'))
+    b.send(2022, 900, [U('Bash', command='wc ledger.txt', description='Count')], spawn=(calls[1], 'prompt'))
+    b.results((b.calls()[0], w.text(20)))
+    b.send(2990, 800, [T(w.text(25))], why='tool')
+    a.results((a.calls()[0], w.text(60)))
+    a.send(3600, 1000, [T(w.text(30))], why='tool')
+    m.results((calls[1], [T(w.text(25))]), (calls[0], [T(w.text(30))]))
+    m.send(4640, 1300, [T(w.text(40))], why='agent', joins=[(a, 'tool_result'), (b, 'tool_result')])
+
+
+CASES = [linear, fanout, background, retry, cancelled, fallback, compaction, resume, auxiliary, interleaved, sendmessage, fork, workflow, interrupted, headerless, workflow_plain, twins]
 
 
 # ------------------------------------------------------------------------------------------------ formats

@@ -20,7 +20,7 @@ use super::news::News;
 use super::prompt::{self, Normalized};
 use super::reading::{Reader, Reading, part_of, texts};
 use super::reuse::{Bodies, Progress, Sender};
-use super::scale::Scaler;
+use super::scale::{Gap, Scaler};
 
 /// Turns exchanges into drafts.
 pub(super) struct Extractor {
@@ -55,6 +55,9 @@ pub(super) struct Around {
     system_tokens: u32,
     dropped: Normalized,
 }
+
+/// What the provider counted of a prompt, and what of it was not recorded.
+type Counted<'a> = (&'a Usage, Option<Gap>);
 
 /// What a body says.
 struct Read {
@@ -124,7 +127,8 @@ impl Extractor {
         let session = header("x-claude-code-session-id").map(|session| session_tag(&self.tagger, &session));
         let agent = header("x-claude-code-agent-id").map(|agent| self.tagger.text(&agent));
         let usage = usage(&answer.usage);
-        let read = self.read(api, (session, agent), body, &usage);
+        let gap = Gap::new(&exchange.provenance, (session, agent), &self.tagger);
+        let read = self.read(api, (session, agent), body, (&usage, gap));
         let read = read.map_err(|wire| error(if wire.too_deep { SkipReason::TooDeep } else { SkipReason::BadBody }))?;
         let start_us =
             exchange.start.or(exchange.first_byte).or(exchange.end).ok_or(error(SkipReason::NoTime))?.unix_us;
@@ -193,7 +197,7 @@ impl Extractor {
     }
 
     /// Reads a body: from where it parts from one that was read before or, if there is none, from its start.
-    fn read(&mut self, api: Api, sender: Sender, body: Text, usage: &Usage) -> Result<Read, WireError> {
+    fn read(&mut self, api: Api, sender: Sender, body: Text, counted: Counted<'_>) -> Result<Read, WireError> {
         let is_messages = matches!(api, Api::Messages | Api::CountTokens);
         if let Some(mut progress) = self.bodies.take(sender, body.as_bytes()).filter(|_| is_messages) {
             let rest = messages_from(body.as_bytes(), progress.end());
@@ -207,11 +211,17 @@ impl Extractor {
                 return Ok(read);
             }
         }
-        self.read_whole(api, sender, body, usage)
+        self.read_whole(api, sender, body, counted)
     }
 
     /// Reads a body from its start.
-    fn read_whole(&mut self, api: Api, sender: Sender, body: Text, usage: &Usage) -> Result<Read, WireError> {
+    fn read_whole(
+        &mut self,
+        api: Api,
+        sender: Sender,
+        body: Text,
+        (usage, gap): Counted<'_>,
+    ) -> Result<Read, WireError> {
         let request = match api {
             Api::Messages | Api::CountTokens => MessagesRequest::parse(body.as_bytes())?,
             Api::Chat => openai_chat::parse(body.as_bytes())?,
@@ -240,7 +250,7 @@ impl Extractor {
             let laid = self.layout.lay(&head).map_err(refused)?;
             let parts = [usage.input, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h];
             let stated = parts.into_iter().flatten().fold(0, u32::saturating_add);
-            let laid = self.scaler.as_mut().map_or_else(|| laid.clone(), |scaler| scaler.scale(&laid, stated));
+            let laid = self.scaler.as_mut().map_or_else(|| laid.clone(), |scaler| scaler.scale(&laid, stated, gap));
             read.reading.prompt = Prompt::default();
             self.blocks.extend(&mut read.reading.prompt, &laid.tokens, &self.tagger);
             (read.around.tools_tokens, read.around.system_tokens) = (laid.tools, laid.system);

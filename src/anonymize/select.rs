@@ -48,7 +48,8 @@ fn consents(exchange: &Exchange, consent: &HashSet<String>) -> bool {
         Body::Bytes(body) => markers::session_of_user_id(&anthropic::user_id(body.as_bytes())?),
         Body::Lost | Body::Empty => None,
     };
-    let mut others = markers::SESSION_HEADERS.iter().flat_map(|(own, parent)| [header(own), header(parent)]).flatten().peekable();
+    let mut others =
+        markers::SESSION_HEADERS.iter().flat_map(|(own, parent)| [header(own), header(parent)]).flatten().peekable();
     match header("x-claude-code-session-id") {
         Some(id) => is_listed(id),
         None if others.peek().is_some() => others.any(is_listed),

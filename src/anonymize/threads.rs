@@ -70,8 +70,7 @@ impl Threads {
             let forks = told_to_fork(draft) && same.is_none();
             // What was answered is not sent again: the same beginning is that of another agent, if a call waits for one.
             let again = same.is_some_and(|same| same.status == Status::Ok) && spawned.is_some();
-            let starts_agent =
-                forks || again || (found.is_none() && (spawned.is_some() || draft.directive.is_some()));
+            let starts_agent = forks || again || (found.is_none() && (spawned.is_some() || draft.directive.is_some()));
             let agent = match draft.agent {
                 Some(tag) => *threads.by_tag.entry(tag).or_insert_with(|| {
                     threads.agents.push(AgentPlan {

@@ -169,7 +169,8 @@ impl Building {
         let Some(kind) = kind.strip_prefix("response.") else { return false };
         let frame = Object::parse(data).unwrap_or_default();
         self.seen = true;
-        let index = lenient(frame.get("output_index")).unwrap_or_else(|| u64::try_from(self.made.len()).unwrap_or(u64::MAX));
+        let index =
+            lenient(frame.get("output_index")).unwrap_or_else(|| u64::try_from(self.made.len()).unwrap_or(u64::MAX));
         match kind {
             "output_item.added" => {
                 self.made.extend(frame.get("item").and_then(|item| made(item, None)).map(|made| (index, made)));

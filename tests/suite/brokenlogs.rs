@@ -79,7 +79,8 @@ impl Log {
 
 fn logs() -> Vec<Log> {
     let rows = fs::read_dir(fixture("claude-code-transcript/rows")).unwrap().next().unwrap().unwrap().file_name();
-    let rows: &'static str = Box::leak(format!("claude-code-transcript/rows/{}", rows.to_str().unwrap()).into_boxed_str());
+    let rows: &'static str =
+        Box::leak(format!("claude-code-transcript/rows/{}", rows.to_str().unwrap()).into_boxed_str());
     vec![
         Log::lines("native/linear.jsonl"),
         Log::lines("claude-trace/linear.jsonl"),
@@ -112,8 +113,7 @@ fn retyped(record: &[u8], value: &Value) -> Vec<u8> {
         }
     }
     let mut whole: Value = serde_json::from_slice(record).unwrap();
-    let depth = if record.len() % 2 == 0 { 1 } else { 0 };
-    set(&mut whole, value, depth);
+    set(&mut whole, value, u8::from(record.len() % 2 == 0));
     whole.to_string().into_bytes()
 }
 
@@ -244,7 +244,10 @@ fn of_every_database_a_broken_row_is_lost_alone() {
     let set = |table: &str, column: &str, value: &str| format!("UPDATE {table} SET {column} = {value} WHERE rowid = 3");
     let mut cases: Vec<(&str, String)> = Vec::new();
     cases.extend(payloads.map(|value| ("claude-tap/store.sqlite3", set("records", "payload_json", value))));
-    cases.push(("claude-tap/store.sqlite3", "DELETE FROM record_blobs WHERE rowid = (SELECT max(rowid) FROM record_blobs)".into()));
+    cases.push((
+        "claude-tap/store.sqlite3",
+        "DELETE FROM record_blobs WHERE rowid = (SELECT max(rowid) FROM record_blobs)".into(),
+    ));
     cases.extend(responses.map(|value| ("claude-code-proxy/store.sqlite3", set("requests", "response", value))));
     cases.extend(["body", "headers"].map(|column| ("claude-code-proxy/store.sqlite3", set("requests", column, "'{'"))));
     cases.push(("claude-code-proxy/store.sqlite3", set("requests", "endpoint", "NULL")));

@@ -139,7 +139,7 @@ fn what_lies_beside_the_logs_is_left_alone() {
         ("batch.jsonl", br#"{"custom_id":"1","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[]}}"#),
         ("app.log", b"{\"level\":30,\"time\":1767225600000,\"pid\":7,\"hostname\":\"h\",\"reqId\":\"req-1\",\"req\":{\"method\":\"GET\",\"url\":\"/\"},\"msg\":\"incoming request\"}\n"),
         ("table.csv", b"timestamp,request,status\n1,2,3\n"),
-        ("notes.md", b"# Notes\n\n{\"tracecloak_capture\": is what a log begins with\n"),
+        ("notes.md", b"# Notes\n\nA log begins with {\"tracecloak_capture\":1}.\n"),
         ("picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"),
         ("numbers.json", b"[1,2,3]"),
         ("otel.json", br#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"POST","attributes":[]}]}]}]}"#),

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::wire::json::{Object, Text, compact, lenient, list, text};
 use crate::wire::WireError;
+use crate::wire::json::{Object, Text, compact, lenient, list, text};
 
 /// A request body, in the parts that a trace needs.
 pub struct MessagesRequest<'a> {
