@@ -20,7 +20,7 @@ use super::news::News;
 use super::prompt::{self, Normalized};
 use super::reading::{Reader, Reading, part_of, texts};
 use super::reuse::{Bodies, Progress, Sender};
-use super::scale::{Gap, Scaler};
+use super::scale::{Counted, Gap, Scaler};
 
 /// Turns exchanges into drafts.
 pub(super) struct Extractor {
@@ -47,6 +47,7 @@ pub(super) struct Around {
     model: ModelName,
     session: Option<Tag>,
     shape: Shape,
+    system: Tag,
     /// The system prompt is that of a workflow's agent.
     workflow: bool,
     max_tokens: Option<u32>,
@@ -55,9 +56,6 @@ pub(super) struct Around {
     system_tokens: u32,
     dropped: Normalized,
 }
-
-/// What the provider counted of a prompt, and what of it was not recorded.
-type Counted<'a> = (&'a Usage, Option<Gap>);
 
 /// What a body says.
 struct Read {
@@ -123,7 +121,7 @@ impl Extractor {
         } else {
             body
         };
-        let header = |name: &str| exchange.headers.get(name).map(str::to_ascii_lowercase);
+        let header = |name| exchange.headers.get(name).filter(|id| !id.is_empty()).map(str::to_ascii_lowercase);
         let session = header("x-claude-code-session-id").map(|session| session_tag(&self.tagger, &session));
         let agent = header("x-claude-code-agent-id").map(|agent| self.tagger.text(&agent));
         let usage = usage(&answer.usage);
@@ -148,15 +146,14 @@ impl Extractor {
         };
         let (status, cut_by_unknown) = status(&exchange, &answer);
         let (other_session, parent_session) = self.other_session(&exchange);
-        let names = [exchange.response_headers.get("request-id"), Some(&*answer.id)];
-        let names = names.into_iter().flatten().filter(|name| !name.is_empty());
+        let names = [exchange.response_headers.get("request-id").unwrap_or_default(), &answer.id];
         let provenance = &exchange.provenance;
         Ok(Draft {
             position,
             session: session.or(around.session).or(other_session),
             parent_session: parent_session.filter(|_| session.or(around.session).is_none()),
             spawn_call: provenance.spawn_call.as_ref().and_then(Text::as_str).map(|id| self.tagger.text(id)),
-            names: names.map(|name| self.tagger.text(name)).collect(),
+            names: names.iter().filter(|name| !name.is_empty()).map(|name| self.tagger.text(name)).collect(),
             trust: provenance.trust,
             recorded: Recorded {
                 system: !provenance.no_system,
@@ -170,6 +167,8 @@ impl Extractor {
             harness: harness(&exchange, session.or(around.session).is_some()),
             shape,
             model: around.model,
+            system: around.system,
+            by_header: session.or(agent).or(other_session).is_some(),
             start_us,
             duration_us: since(exchange.end),
             ttft_us: answer.first_content_us,
@@ -331,6 +330,7 @@ impl Extractor {
 
     fn around(&self, request: &MessagesRequest<'_>) -> Around {
         let serves_search = request.tools.iter().any(|tool| tool.kind.starts_with("web_search"));
+        let system = texts(&request.system).filter(|text| !text.starts_with(prompt::BILLING)).map(str::as_bytes);
         let session = request.user_id.as_deref().and_then(markers::session_of_user_id);
         Around {
             model: Model::recognize(&request.model)
@@ -342,6 +342,7 @@ impl Extractor {
                 () if request.tools.is_empty() => Shape::Bare,
                 () => Shape::Thread,
             },
+            system: self.tagger.tag(system),
             workflow: texts(&request.system).any(markers::is_workflow_agent),
             max_tokens: request.max_tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
             stream: request.stream == Some(true),
@@ -380,6 +381,7 @@ impl Extractor {
         let class = markers::tool_class(name);
         let mut call = Call {
             id: self.tagger.text(id),
+            has_id: !id.is_empty(),
             class,
             spawn: None,
             to: None,

@@ -27,6 +27,7 @@ mod scale;
 mod select;
 mod sessions;
 mod threads;
+mod waiting;
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use crate::capture::Provenance;
 use crate::tokenize::{Laid, SEPARATOR_BASE, Token};
+use crate::trace::Usage;
 
 use super::key::{Tag, Tagger};
 use super::reuse::Sender;
@@ -21,6 +22,9 @@ pub struct Residual {
     /// Sum of the absolute differences that are left, in tokens.
     pub off: u64,
 }
+
+/// What the provider counted of a prompt, and what of it was not recorded.
+pub(super) type Counted<'a> = (&'a Usage, Option<Gap>);
 
 /// What the recorder left out of the prompts of an agent.
 #[derive(Clone, Copy)]

@@ -10,6 +10,7 @@ use crate::trace::vocab::{AgentKind, RequestKind, Status};
 use super::chains::{Chains, Node};
 use super::draft::{Draft, Outcome, Shape};
 use super::key::Tag;
+use super::waiting::Waiting;
 
 /// An agent of a session.
 pub(super) struct AgentPlan {
@@ -46,7 +47,7 @@ impl Threads {
         // A session that never has tools talks without them; elsewhere a request without tools is a side request.
         let has_tools = drafts.iter().any(|draft| draft.agent.is_none() && draft.shape == Shape::Thread);
         let mut ends: HashMap<(Option<Tag>, Node), Vec<(usize, usize)>> = HashMap::new();
-        let mut prompts: HashMap<Tag, usize> = HashMap::new();
+        let mut waiting = Waiting::new();
         let mut last: HashMap<(usize, Node, Shape), usize> = HashMap::new();
         for (at, draft) in drafts.iter().enumerate() {
             let kind = match draft.shape {
@@ -65,7 +66,8 @@ impl Threads {
                 draft.results.iter().any(|result| calls.iter().any(|call| call.id == result.call))
             };
             let found = ended.and_then(|ended| ended.iter().rev().find(answers).or(ended.last())).copied();
-            let spawned = draft.opening.filter(|prompt| prompts.get(prompt).is_some_and(|calls| *calls > 0));
+            waiting.end(draft);
+            let spawned = draft.opening.filter(|prompt| waiting.has(*prompt));
             let same = ends.get(&(draft.agent, draft.thread)).and_then(|ended| drafts.get(ended.last()?.1));
             let forks = told_to_fork(draft) && same.is_none();
             // What was answered is not sent again: the same beginning is that of another agent, if a call waits for one.
@@ -90,13 +92,16 @@ impl Threads {
                 None => found.map_or(0, |(agent, _)| agent),
             };
             let extends = found.filter(|(of, _)| *of == agent).map(|(_, request)| request);
-            let repeated = last.get(&(agent, draft.thread, draft.shape)).copied().filter(|before| match kind {
-                RequestKind::Turn | RequestKind::Compaction => true,
-                RequestKind::CountTokens => false,
-                RequestKind::Auxiliary | RequestKind::Recap => {
-                    drafts.get(*before).is_some_and(|before| before.status != Status::Ok)
+            let before = last.get(&(agent, draft.thread, draft.shape)).copied();
+            let repeated = before.zip(before.and_then(|before| drafts.get(before))).filter(|(_, before)| match kind {
+                // What was answered is sent again only as it was.
+                RequestKind::Turn | RequestKind::Compaction => {
+                    before.status != Status::Ok || asks_the_same(before, draft)
                 }
+                RequestKind::CountTokens => false,
+                RequestKind::Auxiliary | RequestKind::Recap => before.status != Status::Ok,
             });
+            let repeated = repeated.map(|(before, _)| before);
             let attempt = repeated
                 .and_then(|before| threads.requests.get(before))
                 .map_or(0, |before| before.attempt.saturating_add(1));
@@ -104,12 +109,10 @@ impl Threads {
             if kind == RequestKind::Turn {
                 ends.entry((draft.agent, draft.thread)).or_default().push((agent, at));
                 if let (Some(prompt), true) = (spawned, starts_agent && draft.agent.is_none()) {
-                    prompts.entry(prompt).and_modify(|calls| *calls -= 1);
+                    waiting.take(prompt);
                 }
             }
-            for prompt in draft.calls.iter().filter_map(|call| call.spawn.as_ref()).flat_map(|spawn| &spawn.prompts) {
-                *prompts.entry(*prompt).or_default() += 1;
-            }
+            waiting.add(draft, ());
             threads.requests.push(RequestPlan { agent, kind, extends, attempt, retries: repeated });
             if let Some(agent) = threads.agents.get_mut(agent) {
                 agent.requests.push(at);
@@ -128,6 +131,11 @@ impl Threads {
         let is_ok = |at: &usize| drafts.get(*at).is_some_and(|draft| draft.status == Status::Ok);
         attempts().find(is_answered).or_else(|| attempts().find(is_ok)).unwrap_or(request)
     }
+}
+
+/// Whether two requests of equal messages have the same system prompt, tools and model, as far as it is kept.
+fn asks_the_same(one: &Draft, other: &Draft) -> bool {
+    one.model == other.model && one.system == other.system && one.tools_tokens == other.tools_tokens
 }
 
 fn told_to_fork(draft: &Draft) -> bool {

@@ -126,14 +126,14 @@ pub(super) fn content(raw: Option<&RawValue>) -> Result<Vec<ContentBlock<'_>>, W
     }
     let mut blocks = Vec::new();
     for raw in list(raw)? {
-        let (part, whole) = (Object::of(raw)?, raw.get());
+        let part = Object::of(raw)?;
         blocks.push(match &*text(part.get("type"))? {
             "text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" | "refusal" => {
                 ContentBlock::Text(text(part.any(&["text", "refusal"]))?)
             }
-            _ if whole.contains("image") => ContentBlock::Image(compact(whole)),
-            _ if whole.contains("\"file") || whole.contains("input_file") => ContentBlock::Document(compact(whole)),
-            _ => ContentBlock::Other(compact(whole)),
+            "image_url" | "input_image" | "image" => ContentBlock::Image(compact(raw.get())),
+            "file" | "input_file" | "document" => ContentBlock::Document(compact(raw.get())),
+            _ => ContentBlock::Other(compact(raw.get())),
         });
     }
     Ok(blocks)

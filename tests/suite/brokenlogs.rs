@@ -305,7 +305,8 @@ fn a_folder_of_all_broken_logs_converts_and_the_summary_adds_up() {
     let (records, inputs) = (&summary["records"], &summary["inputs"]);
     let skipped: u64 = records["skipped"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(records["read"].as_u64().unwrap(), records["kept"].as_u64().unwrap() + skipped);
-    let seen = ["read", "empty", "unknown"].map(|what| inputs[what].as_u64().unwrap()).iter().sum::<u64>();
+    let seen =
+        ["read", "empty", "unknown", "unreadable"].map(|what| inputs[what].as_u64().unwrap()).iter().sum::<u64>();
     assert_eq!(seen, count, "{inputs}");
     assert!(skipped > count / 4 && inputs["read"].as_u64() > Some(count * 9 / 10), "{summary}");
 }

@@ -149,7 +149,7 @@ fn exchange(text: &str, blobs: &Blobs, position: Position, limits: Limits) -> Re
     let text = whole.as_str().ok_or(SkipReason::NotUtf8)?;
     let record: Record = json::parse(text, limits)?;
     let end = json::get(record.timestamp, |raw| rfc3339(json::text(raw)?.as_str()?))?;
-    let spent = json::get(record.duration_ms, |raw| micros(raw.get(), 1e3))?.unwrap_or(0);
+    let spent = json::get(record.duration_ms, |raw| micros(raw.get(), 1e3))?.filter(|spent| *spent >= 0).unwrap_or(0);
     let mut exchange = Exchange {
         position,
         response: ResponseBody::Lost,

@@ -36,7 +36,7 @@ impl LogReader for Transcript {
     }
 
     fn read(&self, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
-        rebuild::records(&Rows::read(source, limits, input), None, &Facts::default(), limits)
+        rebuild::records(Rows::read(source, limits, input), None, Facts::default(), limits)
     }
 
     fn read_file(&self, path: &Path, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
@@ -44,13 +44,14 @@ impl LogReader for Transcript {
         let facts = facts(path, limits).unwrap_or_default();
         let parent = own.fork_of.as_ref().and_then(|_| session(path)).and_then(|path| File::open(path).ok());
         let parent = parent.map(|file| Rows::read(Box::new(file), limits, input));
-        rebuild::records(&own, parent.as_ref(), &facts, limits)
+        rebuild::records(own, parent, facts, limits)
     }
 }
 
 fn judge(outline: &Outline) -> Sniff {
     let has = |key: &str| outline.iter().any(|(parent, found)| parent.is_empty() && *found == key.as_bytes());
-    let row = has("uuid") && has("parentUuid") && has("timestamp");
+    // The others may come behind a message that is larger than the head.
+    let row = has("parentUuid") && (has("isSidechain") || has("uuid") && has("timestamp"));
     // Kinds of rows that have no place in the tree; journals of workflows hold no requests.
     let other = has("type")
         && has("sessionId")

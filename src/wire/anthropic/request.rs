@@ -164,14 +164,21 @@ pub fn user_id(body: &[u8]) -> Option<Cow<'_, str>> {
 pub fn messages_from(body: &[u8], mut at: usize) -> Result<(Vec<Message<'_>>, usize), WireError> {
     let broken = WireError { line: 0, column: at, too_deep: false };
     let mut messages = Vec::new();
+    let is_space = |byte: &u8| b" \t\r\n".contains(byte);
+    // Which byte came before: a bracket, the end of a message, or a comma.
+    let mut before = body.get(..at).and_then(|before| before.iter().rfind(|byte| !is_space(byte))).copied();
     loop {
         let rest = body.get(at..).unwrap_or_default();
-        let space = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        let space = rest.iter().take_while(|byte| is_space(byte)).count();
         at += space;
-        match rest.get(space) {
-            Some(b']') => return Ok((messages, at)),
-            Some(b',') => at += 1,
-            Some(b'{') => {
+        match (rest.get(space), before) {
+            (Some(b']'), Some(b'[' | b'}')) => return Ok((messages, at)),
+            (Some(b','), Some(b'}')) => {
+                before = Some(b',');
+                at += 1;
+            }
+            (Some(b'{'), Some(b'[' | b',')) => {
+                before = Some(b'}');
                 let raw =
                     serde_json::Deserializer::from_slice(rest).into_iter::<&RawValue>().next().ok_or(broken)??;
                 messages.push(message(raw, body)?);
