@@ -32,7 +32,7 @@ pub(super) struct Extractor {
     layout: Box<dyn Layout>,
     counter: Counter,
     bodies: Bodies,
-    responses: Responses,
+    pub(super) responses: Responses,
 }
 
 /// Counts tokens of texts by themselves.

@@ -112,6 +112,9 @@ impl Threads {
                     waiting.take(prompt);
                 }
             }
+            // What is asked again makes its calls again.
+            let again = repeated.and_then(|before| drafts.get(before)).into_iter().flat_map(|before| &before.calls);
+            again.for_each(|call| waiting.forget(call.id));
             waiting.add(draft, ());
             threads.requests.push(RequestPlan { agent, kind, extends, attempt, retries: repeated });
             if let Some(agent) = threads.agents.get_mut(agent) {

@@ -271,7 +271,7 @@ mod tests {
     }
 
     fn count(path: &Path) -> Option<usize> {
-        Database::open(Some(path), fs::File::open(path).unwrap()).ok()?.rows_of("t")
+        Database::open(Some(path), File::open(path).unwrap()).ok()?.rows_of("t")
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
         let path = folder.path().join("plain?#.db");
         Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
         assert_eq!(count(&path), Some(1));
-        let database = Database::open(None, fs::File::open(&path).unwrap()).ok().unwrap();
+        let database = Database::open(None, File::open(&path).unwrap()).ok().unwrap();
         assert!(database.has("t", &["a"]) && !database.has("t", &["b"]) && !database.has("u", &["a"]));
     }
 

@@ -214,6 +214,8 @@ fn of_every_format_a_broken_record_is_lost_alone() {
         for (what, broken) in across(&log) {
             let (good, _) = read_bytes(&broken).unwrap_or_default();
             let least = match what {
+                // Large values stand apart from the records that need them.
+                _ if log.name.contains("compact") && what != "reordered" => 0,
                 "cut at a third" if log.is_rows() => 0,
                 "cut at a third" => all / 3 - 1,
                 // Lines tell records apart, whatever is in them; two on one line are lost together.
@@ -240,7 +242,7 @@ fn of_every_database_a_broken_row_is_lost_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let payloads = ["NULL", "7", "x'ff00ff'", "''", "'{'", "'[]'", "'nul'", "'{\"record\":5}'", "'{\"request\":7}'"];
-    let responses = ["7", "x'ff00ff'", "'{'", "'[]'", "'nul'", "'{\"headers\":5}'", "'{\"streamingChunks\":{}}'"];
+    let responses = ["7", "x'ff00ff'", "'{'", "'nul'", "'{\"statusCode\":\"x\"}'", "'{\"headers\":5}'", "'{\"streamingChunks\":{}}'"];
     let set = |table: &str, column: &str, value: &str| format!("UPDATE {table} SET {column} = {value} WHERE rowid = 3");
     let mut cases: Vec<(&str, String)> = Vec::new();
     cases.extend(payloads.map(|value| ("claude-tap/store.sqlite3", set("records", "payload_json", value))));

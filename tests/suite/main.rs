@@ -23,6 +23,8 @@ mod derive;
 #[cfg(test)]
 mod formats;
 #[cfg(test)]
+mod lineage;
+#[cfg(test)]
 mod mock;
 #[cfg(test)]
 mod otherformats;

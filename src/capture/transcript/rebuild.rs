@@ -22,6 +22,13 @@ use crate::capture::text::Text;
 /// The requests of a transcript, in the order of their rows, and its broken rows. Each is built when it is asked for: together they
 /// are much larger than the transcript.
 pub(super) fn records(own: Transcript, parent: Option<Transcript>, facts: Facts, limits: Limits) -> Records {
+    let found = plan(&own, parent.as_ref());
+    let builder = Builder { exact: exact::messages(&own), own, parent, facts, limits };
+    Box::new(found.into_iter().filter_map(move |(_, record)| builder.build(record)))
+}
+
+/// What the records are made of, in the order of their rows.
+fn plan(own: &Transcript, parent: Option<&Transcript>) -> Vec<(u64, Record)> {
     let mut found: Vec<(u64, Record)> = Vec::new();
     for (record, offset, reason) in &own.broken {
         let position = Position { input: own.input, record: *record, offset: *offset };
@@ -41,8 +48,7 @@ pub(super) fn records(own: Transcript, parent: Option<Transcript>, facts: Facts,
         found.push((request.position.record, Record::Unanswered(at)));
     }
     found.sort_by_key(|(record, _)| *record);
-    let builder = Builder { exact: exact::messages(&own), own, parent, facts, limits };
-    Box::new(found.into_iter().filter_map(move |(_, record)| builder.build(record)))
+    found
 }
 
 /// What a record is made of: answers and kept requests by their number.
