@@ -242,7 +242,15 @@ fn of_every_database_a_broken_row_is_lost_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let payloads = ["1e300", "7", "x'ff00ff'", "''", "'{'", "'[]'", "'nul'", "'{\"record\":5}'", "'{\"request\":7}'"];
-    let responses = ["7", "x'ff00ff'", "'{'", "'nul'", "'{\"statusCode\":\"x\"}'", "'{\"headers\":5}'", "'{\"streamingChunks\":{}}'"];
+    let responses = [
+        "7",
+        "x'ff00ff'",
+        "'{'",
+        "'nul'",
+        "'{\"statusCode\":\"x\"}'",
+        "'{\"headers\":5}'",
+        "'{\"streamingChunks\":{}}'",
+    ];
     let set = |table: &str, column: &str, value: &str| format!("UPDATE {table} SET {column} = {value} WHERE rowid = 3");
     let mut cases: Vec<(&str, String)> = Vec::new();
     cases.extend(payloads.map(|value| ("claude-tap/store.sqlite3", set("records", "payload_json", value))));
