@@ -94,11 +94,14 @@ pub(super) fn recall(drafts: &mut [Draft]) {
     let silent = |draft: &&mut Draft| !draft.recorded.answer && draft.status == Status::Ok && draft.calls.is_empty();
     // Of attempts that all seem to have gone well, the last.
     for draft in drafts.iter_mut().rev().filter(silent) {
-        let known = told.get_mut(&draft.thread).into_iter().flatten().find(|(session, _)| *session == draft.session);
-        if let Some((_, answer)) = known {
+        let Some(known) = told.get_mut(&draft.thread) else { continue };
+        // The history of a fork has only its own call; the fullest is the answer.
+        let own = known.iter_mut().filter(|(session, _)| *session == draft.session);
+        if let Some((_, answer)) = own.max_by_key(|(_, answer)| answer.calls.len()) {
             draft.calls = std::mem::take(&mut answer.calls);
             draft.output_parts = answer.parts;
         }
+        known.retain(|(session, _)| *session != draft.session);
     }
 }
 
