@@ -148,6 +148,7 @@ impl Extractor {
         let (other_session, parent_session) = self.other_session(&exchange);
         let names = [exchange.response_headers.get("request-id").unwrap_or_default(), &answer.id];
         let provenance = &exchange.provenance;
+        let task = reading.opening.and_then(|opening| opening.text).filter(|_| provenance.in_workflow);
         Ok(Draft {
             position,
             session: session.or(around.session).or(other_session),
@@ -191,7 +192,7 @@ impl Extractor {
             results: news.results,
             notices: news.notices,
             user_text: news.user_text,
-            directive,
+            directive: directive.or(task.map(|task| (AgentKind::Workflow, task))),
         })
     }
 

@@ -39,7 +39,8 @@ pub(super) fn join(drafts: Vec<Draft>) -> (Vec<Draft>, Joined) {
     let mut drafts = drafts;
     drafts.sort_by_key(|draft| (draft.trust, draft.position));
     let mut kept: Vec<Draft> = Vec::with_capacity(drafts.len());
-    let (mut by_name, mut by_call): (HashMap<Tag, Vec<usize>>, HashMap<Tag, Vec<usize>>) = Default::default();
+    let mut by_name: HashMap<Tag, Vec<usize>> = HashMap::new();
+    let mut by_call: HashMap<Tag, Vec<usize>> = HashMap::new();
     let mut by_thread: HashMap<(u32, Shape), Vec<usize>> = HashMap::new();
     // Which inputs have told of a kept draft: one input tells of an exchange once.
     let mut told: Vec<Vec<u32>> = Vec::new();

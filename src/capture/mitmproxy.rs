@@ -38,7 +38,7 @@ impl LogReader for Mitmproxy {
 
 /// Whether a dictionary begins as that of a flow: with a key of its own, in whatever order they stand.
 fn is_flow(inside: &[u8]) -> bool {
-    const KEYS: [&[u8]; 12] = [
+    const KEYS: [&[u8]; 17] = [
         b"version",
         b"type",
         b"id",
@@ -51,10 +51,14 @@ fn is_flow(inside: &[u8]) -> bool {
         b"intercepted",
         b"is_replay",
         b"backup",
+        b"marked",
+        b"metadata",
+        b"comment",
+        b"timestamp_created",
+        b"mode",
     ];
-    let others: [&[u8]; 5] = [b"marked", b"metadata", b"comment", b"timestamp_created", b"mode"];
     let key = value(inside.get(..32).unwrap_or(inside));
-    matches!(key, Some((Value::Bytes(key), _)) if KEYS.contains(&key) || others.contains(&key))
+    matches!(key, Some((Value::Bytes(key), _)) if KEYS.contains(&key))
 }
 
 /// The flows of a file.

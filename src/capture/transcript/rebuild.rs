@@ -142,6 +142,7 @@ impl Builder {
             provenance: Provenance {
                 spawn_call: self.facts.call.clone(),
                 trust: Trust::Client,
+                in_workflow: self.facts.workflow,
                 ..Provenance::default()
             },
             ..Exchange::default()
