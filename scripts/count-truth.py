@@ -13,6 +13,7 @@ import argparse, collections, json, re, sys
 SPAWNS = ('Agent', 'Task')
 NOTIFICATION = re.compile(r'<task-notification>.*?</task-notification>', re.S)
 PREAMBLE = 'The computed task text follows:\n'
+WORKFLOW = 'You are a subagent spawned by a workflow orchestration script'
 COUNTS = ['requests', 'turn', 'auxiliary', 'recap', 'compaction', 'count_tokens', 'other_path', 'sessions', 'agents', 'spawn', 'by_result', 'by_notification',
           'by_prompt', 'by_time', 'no_spawn', 'join_result', 'join_notification', 'shell_notification', 'interrupted', 'retries', 'cancelled', 'failed']
 
@@ -35,6 +36,7 @@ class Exchange:
         told = any(e['type'] == 'error' for e in events)  # on an error event the client hangs up too
         self.state = 'ok' if row['status'] == 200 and whole else 'cancelled' if row['status'] == 200 and row.get('client_gone') and not told else 'failed'
         self.calls = calls_of_events(events) if events else calls_of_message(answer) if self.state == 'ok' else []
+        self.usage = usage_of(events or [json.loads(answer)] if self.state == 'ok' else [])
         self.messages = [(m['role'], blocks_of(m)) for m in self.body.get('messages', [])]
         self.agent = None  # set by threads()
 
@@ -72,6 +74,14 @@ def calls_of_events(events):
     return calls
 
 
+def usage_of(answers):
+    """What the last statement of each count said."""
+    stated = {}
+    for a in answers:
+        stated.update((a.get('message') or {}).get('usage') or a.get('usage') or {})
+    return stated
+
+
 def text_of(block):
     content = block.get('content') or ''
     return content if isinstance(content, str) else '\n'.join(b.get('text', '') for b in content)
@@ -96,11 +106,15 @@ def session_of(e):
     return json.loads(user)['session_id'] if user.startswith('{') else user.rsplit('_session_', 1)[-1]
 
 
+def system_of(e):
+    system = e.body.get('system') or []
+    return [system] if isinstance(system, str) else [b['text'] for b in system]
+
+
 def kind_of(e):
     if e.path.endswith('count_tokens'):
         return 'count_tokens'
-    system = e.body.get('system') or []
-    system = system if isinstance(system, str) else '\n'.join(b['text'] for b in system)
+    system = '\n'.join(system_of(e))
     tools, last = e.body.get('tools') or [], user_texts(e, -1)
     if any(t.startswith('CRITICAL: Respond with TEXT ONLY') for t in last) or 'tasked with summarizing conversations' in system:
         return 'compaction'
@@ -113,7 +127,8 @@ def kind_of(e):
 
 
 def threads(exchanges):
-    """Names each request's agent: the agent header, else the call whose prompt started the thread (before 2.1.139), else main."""
+    """Names each request's agent: the agent header, else the call whose prompt started the thread (before 2.1.139) or, for a workflow's agent (2.1.172),
+    its task, else main."""
     prompts = {}
     for e in exchanges:
         for id_, name, given in e.calls:
@@ -121,7 +136,8 @@ def threads(exchanges):
                 prompts.setdefault((session_of(e), given['prompt']), id_)
     for e in exchanges:
         e.session, e.kind = session_of(e), kind_of(e)
-        e.agent = e.headers.get('x-claude-code-agent-id') or prompts.get((e.session, first_prompt(e)), 'main')
+        of_workflow = any(text.startswith(WORKFLOW) for text in system_of(e))
+        e.agent = e.headers.get('x-claude-code-agent-id') or prompts.get((e.session, first_prompt(e))) or (first_prompt(e) if of_workflow else 'main')
 
 
 # ------------------------------------------------------------------------------------------------ spawns and joins
@@ -162,7 +178,8 @@ def spawned_by(agent, first, calls, brought, notified):
     for e, id_, name, given in mine:
         if name in SPAWNS and (given['prompt'] in texts[-1:] or any(t.endswith('Your directive: ' + given['prompt']) for t in texts)):
             return 'by_prompt', id_
-    task = next((t.split(PREAMBLE, 1)[1] for t in texts if PREAMBLE in t), None)
+    plain = first_prompt(first) if any(text.startswith(WORKFLOW) for text in system_of(first)) else None
+    task = next((t.split(PREAMBLE, 1)[1] for t in texts if PREAMBLE in t), plain)
     workflows = [c for c in mine if c[2] == 'Workflow' and c[0].start < first.start]
     if task is not None and workflows:
         lines = '\n'.join(line.removeprefix('  ') for line in task.split('\n'))

@@ -8,7 +8,7 @@ a harness are the harness's own. Same bytes on every run: fixed seeds, fixed tim
     scripts/fixtures.py            write fixtures/capture
     scripts/fixtures.py --check    write to a temporary directory and compare
 """
-import base64, copy, datetime, filecmp, hashlib, json, pathlib, random, sqlite3, sys, tempfile
+import base64, copy, datetime, filecmp, hashlib, json, pathlib, random, sqlite3, struct, sys, tempfile, zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / 'fixtures' / 'capture'
 EPOCH = int(datetime.datetime(2026, 3, 2, 9, tzinfo=datetime.timezone.utc).timestamp()) * 1000  # ms
@@ -93,6 +93,7 @@ TOOLS = {t['name']: t for t in [
 MAIN_TOOLS = ['Agent', 'Bash', 'Edit', 'Read', 'ToolSearch', 'Workflow', 'Write']
 SUB_TOOLS = ['Agent', 'Bash', 'Edit', 'Read', 'Write']
 SYSTEM = {kind: FIXED.text(230, spice=kind == 'main') for kind in ('main', 'general-purpose', 'custom', 'Explore', 'Plan', 'workflow-subagent', 'old')}
+SYSTEM['workflow-subagent'] = 'You are a subagent spawned by a workflow orchestration script. ' + SYSTEM['workflow-subagent']
 IDENTITY = {'main': 'You help people who keep the books of a parcel depot.', 'other': 'You are a helper of the depot assistant.'}
 REMINDERS = ['<system-reminder>\n' + FIXED.text(60, spice=True) + '\n</system-reminder>',
              f'<system-reminder>\ngitStatus: branch night-shift\nGit user: Nora Beispiel <nora@depot.example>\n M {HOME}/src/label.py\n' + FIXED.text(25) + '\n</system-reminder>',
@@ -784,9 +785,9 @@ def fork(c):
     m.send(f.last.end + 47, 1200, [T(w.text(35))], why='agent', joins=[(f, 'tool_result'), (g, 'tool_result')])
 
 
-def workflow(c):
+def workflow(c, plain=False):
     w = c.w
-    s = c.session()
+    s = c.session(version='2.1.172' if plain else '2.1.332')
     m = s.main
     m.first('Survey the depot with a workflow. ' + w.text(30))
     closing = 'Put the surveys together in one page.'
@@ -799,7 +800,9 @@ def workflow(c):
     a, b, z = (s.agent('workflow', 'workflow-subagent', m) for _ in range(3))
     for agent, text in ((a, 'Survey the dock.\nThen stop.'), (b, 'Survey the belt.\nThen stop.'), (z, closing)):
         lines = '\n'.join('  ' + line for line in text.split('\n'))
-        agent.first(f'[Workflow harness — computed task] {w.text(25)}\nThe computed task text follows:\n{lines}')
+        if plain:
+            agent.id = None
+        agent.first(text if plain else f'[Workflow harness — computed task] {w.text(25)}\nThe computed task text follows:\n{lines}')
     a.send(1700, 1200, [U('Bash', command='ls dock', description='List')], spawn=(call, 'time'))
     b.send(1815, 1000, [U('Bash', command='ls belt', description='List')], spawn=(call, 'time'))
     b.results((b.calls()[0], w.text(40)))
@@ -854,7 +857,35 @@ def headerless(c):
     m.send(65_940, 1200, [T(w.text(30))], why='user')
 
 
-CASES = [linear, fanout, background, retry, cancelled, fallback, compaction, resume, auxiliary, interleaved, sendmessage, fork, workflow, interrupted, headerless]
+def workflow_plain(c):
+    """2.1.172: the agents bear no header, and their tasks no wrapping; only the system prompt tells what they are."""
+    workflow(c, plain=True)
+
+
+def twins(c):
+    """Two agents that are asked the same, without headers: only the calls that each answers tell their requests apart."""
+    w = c.w
+    s = c.session(version='1.0.128', model='claude-sonnet-4-20250514')
+    m = s.main
+    m.tools, sub = ['Bash', 'Edit', 'Read', 'Task', 'Write'], ['Bash', 'Read']
+    m.first('Have it checked twice. ' + w.text(30))
+    ask = 'Check the ledger. ' + w.text(25)
+    m.send(0, 2000, [T(w.text(10)), U('Task', description='One', prompt=ask, subagent_type='general-purpose'), U('Task', description='Two', prompt=ask, subagent_type='general-purpose')])
+    calls = m.calls()
+    a, b = (s.agent('subagent', 'general-purpose', m, tools=sub) for _ in calls)
+    for x in (a, b):
+        x.first(ask, reminders=False)
+    a.send(2015, 1500, [U('Read', file_path=f'{HOME}/ledger.txt')], spawn=(calls[0], 'prompt'))
+    b.send(2022, 900, [U('Bash', command='wc ledger.txt', description='Count')], spawn=(calls[1], 'prompt'))
+    b.results((b.calls()[0], w.text(20)))
+    b.send(2990, 800, [T(w.text(25))], why='tool')
+    a.results((a.calls()[0], w.text(60)))
+    a.send(3600, 1000, [T(w.text(30))], why='tool')
+    m.results((calls[1], [T(w.text(25))]), (calls[0], [T(w.text(30))]))
+    m.send(4640, 1300, [T(w.text(40))], why='agent', joins=[(a, 'tool_result'), (b, 'tool_result')])
+
+
+CASES = [linear, fanout, background, retry, cancelled, fallback, compaction, resume, auxiliary, interleaved, sendmessage, fork, workflow, interrupted, headerless, workflow_plain, twins]
 
 
 # ------------------------------------------------------------------------------------------------ formats
@@ -902,6 +933,47 @@ def har(case, exchanges):
     yield '{"log":{"version":"1.2","creator":{"name":"mitmproxy","version":"11.0.2","comment":""},"pages":[],"entries":[\n'
     yield ',\n'.join(dump(e) for e in entries)
     yield '\n]}}\n'
+
+
+def gzipped(data):
+    """Stored, not compressed: the same bytes whatever the library."""
+    blocks = [data[at:at + 65535] for at in range(0, len(data), 65535)]
+    stored = b''.join(bytes([n == len(blocks) - 1]) + struct.pack('<HH', len(b), 65535 - len(b)) + b for n, b in enumerate(blocks))
+    return b'\x1f\x8b\x08\0\0\0\0\0\0\xff' + stored + struct.pack('<II', zlib.crc32(data), len(data))
+
+
+def har_of(tool, case, exchanges):
+    """As others write it over HTTP/2: names in lower case, pseudo headers, sizes of -1. Charles: base64, a zone, a clock that starts before it connects. Proxyman: what came
+    over the wire, still compressed, in base64. A browser: no text of a stream, nulls, and what it knows of the page."""
+    entries, zone = [], datetime.timezone(datetime.timedelta(hours=2 if tool == 'Charles Proxy' else 0))
+    for e in exchanges:
+        at = datetime.datetime.fromtimestamp((case.base + e['start']) / 1000, zone)
+        took, text = e['end'] - e['start'], whole_text(e).encode()
+        pairs = lambda headers: [{'name': k.lower(), 'value': v} for k, v in headers]
+        pseudo = [[':method', e['method']], [':authority', 'api.example.invalid'], [':scheme', 'https'], [':path', e['path']]]
+        request = {'method': e['method'], 'url': 'https://api.example.invalid' + e['path'], 'httpVersion': 'h2', 'cookies': [], 'headers': pairs(pseudo + e['headers']), 'queryString': [],
+                   'headersSize': -1, 'bodySize': -1, 'postData': {'mimeType': 'application/json', 'text': e['body']}}
+        response = {'status': e['status'], 'statusText': '', 'httpVersion': 'HTTP/2.0', 'cookies': [], 'headers': pairs([[':status', str(e['status'])]] + e['response_headers']), 'redirectURL': None,
+                    'headersSize': -1, 'bodySize': -1, 'content': {'size': -1, 'mimeType': e['response_headers'][0][1]}}
+        entry = {'startedDateTime': at.isoformat(timespec='milliseconds'), 'time': took, 'request': request, 'response': response, 'cache': {},
+                 'timings': {'blocked': -1, 'dns': -1, 'connect': -1, 'ssl': -1, 'send': 2, 'wait': e['first'] - 2, 'receive': took - e['first']}}
+        if tool == 'Charles Proxy':
+            request['postData'].update(text=base64.b64encode(e['body'].encode()).decode(), encoding='base64')
+            response['content'].update(text=base64.b64encode(text).decode(), encoding='base64')
+            entry['timings'].update(dns=3, connect=9, ssl=6, wait=e['first'] - 2 - 12)
+            entry['_charlesStatus'] = 'COMPLETE'
+        elif tool == 'Proxyman':
+            response['headers'].append({'name': 'content-encoding', 'value': 'gzip'})
+            response['content'].update(text=base64.b64encode(gzipped(text)).decode(), encoding='base64', comment='')
+            entry.update(time=-1, _id='1', _name='', _isHTTPS=True, _clientName='node', comment=None)
+        else:
+            response.update(content={'size': -1, 'mimeType': 'text/event-stream', 'text': None}, _transferSize=-1, _error=None)
+            entry.update(pageref='page_1', _initiator={'type': 'script'}, _priority='High', _resourceType='fetch', serverIPAddress='', connection=None)
+            entry['timings'].update(_blocked_queueing=1.5, _workerStart=-1)
+        entries.append(entry)
+    pages = [{'startedDateTime': entries[0]['startedDateTime'], 'id': 'page_1', 'title': 'depot', 'pageTimings': {'onContentLoad': None, 'onLoad': -1}}]
+    yield json.dumps({'log': {'version': '1.2', 'creator': {'name': tool, 'version': '1'}, 'pages': pages if tool == 'WebInspector' else [], 'entries': entries}}, indent=2 if tool == 'WebInspector' else None,
+                     ensure_ascii=False) + '\n'
 
 
 def expected_text(expected):
@@ -1450,12 +1522,15 @@ def write(root):
             put('litellm', 'linear.jsonl', litellm(case, exchanges), unthought(expected))
             put('claude-code-router', 'linear.log', router(case, exchanges), unanswered(expected))
             put('envoy-tap', 'linear.json', envoy(case, exchanges), endless(expected))
+            put('har', 'browser.har', har_of('WebInspector', case, exchanges), unanswered(expected))
             put('nginx', 'linear.log', nginx(case, exchanges), unanswered(expected))
             for name, text in transcript(case, exact=False).items():
                 put('claude-code-transcript', 'rows/' + name, [text])
             put('claude-code-transcript', 'rows.expected.json', [expected_text(rows_only(expected))])
         if plan is fanout:
             put('har', 'fanout.har', har(case, exchanges), untimed(expected))
+            put('har', 'charles.har', har_of('Charles Proxy', case, exchanges), untimed(expected))
+            put('har', 'proxyman.har', har_of('Proxyman', case, exchanges), untimed(expected))
             put('mitmproxy', 'fanout.flow', flow(case, exchanges), untimed(expected))
             put('claude-tap', 'export.jsonl', tap_jsonl(case, exchanges), untimed(expected))
             put('claude-tap', 'compact.json', tap_compact(case, exchanges), untimed(expected))

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::key::{Tag, Tagger};
-use crate::capture::{Exchange, ResponseBody, SkipReason, Text};
+use crate::capture::{Body, Exchange, ResponseBody, SkipReason, Text};
 use crate::wire::anthropic::Answer;
 use crate::wire::openai_responses;
 
@@ -40,6 +40,17 @@ impl Api {
 pub(super) struct Responses(HashMap<Tag, (Option<Tag>, Text)>);
 
 impl Responses {
+    /// Whether an exchange goes on from a response that was not read yet: logs that were rotated may come newest first.
+    pub(super) fn lacks(&self, exchange: &Exchange, tagger: &Tagger) -> bool {
+        let from = match &exchange.body {
+            Body::Bytes(body) if Api::of(exchange) == Some(Api::Responses) => {
+                openai_responses::goes_on_from(body.as_bytes())
+            }
+            _ => None,
+        };
+        from.is_some_and(|id| !self.0.contains_key(&tagger.text(&id)))
+    }
+
     /// The body of a Responses request with what came before the response that it goes on from. Its own items and those of its
     /// answer are kept for requests that go on from it.
     pub(super) fn whole(

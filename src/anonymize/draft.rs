@@ -38,6 +38,8 @@ pub(super) enum ModelName {
 /// A tool call that an answer made.
 pub(super) struct Call {
     pub(super) id: Tag,
+    /// The answer named it.
+    pub(super) has_id: bool,
     pub(super) class: ToolClass,
     /// Of a call that starts an agent.
     pub(super) spawn: Option<SpawnCall>,
@@ -133,6 +135,10 @@ pub(super) struct Draft {
     pub(super) harness: Harness,
     pub(super) shape: Shape,
     pub(super) model: ModelName,
+    /// The system prompt.
+    pub(super) system: Tag,
+    /// Its session or agent was named in a header.
+    pub(super) by_header: bool,
 
     /// Microseconds since 1970; wall clock, for order only.
     pub(super) start_us: i64,

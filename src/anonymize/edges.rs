@@ -127,7 +127,7 @@ fn before(
     let same_messages = |one: usize| drafts.get(one).map(|draft| draft.thread);
     let evidence = match plan.extends {
         Some(extended) if same_messages(extended) == same_messages(goes_on) => Evidence::Prefix,
-        _ if draft.agent.is_some() || draft.session.is_some() => Evidence::Header,
+        _ if draft.by_header => Evidence::Header,
         _ => Evidence::Time,
     };
     let answers_agent = |call: &Tag| {

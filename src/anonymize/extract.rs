@@ -20,7 +20,7 @@ use super::news::News;
 use super::prompt::{self, Normalized};
 use super::reading::{Reader, Reading, part_of, texts};
 use super::reuse::{Bodies, Progress, Sender};
-use super::scale::Scaler;
+use super::scale::{Counted, Gap, Scaler};
 
 /// Turns exchanges into drafts.
 pub(super) struct Extractor {
@@ -32,7 +32,7 @@ pub(super) struct Extractor {
     layout: Box<dyn Layout>,
     counter: Counter,
     bodies: Bodies,
-    responses: Responses,
+    pub(super) responses: Responses,
 }
 
 /// Counts tokens of texts by themselves.
@@ -47,6 +47,9 @@ pub(super) struct Around {
     model: ModelName,
     session: Option<Tag>,
     shape: Shape,
+    system: Tag,
+    /// The system prompt is that of a workflow's agent.
+    workflow: bool,
     max_tokens: Option<u32>,
     stream: bool,
     tools_tokens: u32,
@@ -118,11 +121,12 @@ impl Extractor {
         } else {
             body
         };
-        let header = |name: &str| exchange.headers.get(name).map(str::to_ascii_lowercase);
+        let header = |name| exchange.headers.get(name).filter(|id| !id.is_empty()).map(str::to_ascii_lowercase);
         let session = header("x-claude-code-session-id").map(|session| session_tag(&self.tagger, &session));
         let agent = header("x-claude-code-agent-id").map(|agent| self.tagger.text(&agent));
         let usage = usage(&answer.usage);
-        let read = self.read(api, (session, agent), body, exchange.alike.as_ref(), &usage);
+        let gap = Gap::new(&exchange.provenance, (session, agent), &self.tagger);
+        let read = self.read(api, (session, agent), body, exchange.alike.as_ref(), (&usage, gap));
         let read = read.map_err(|wire| error(if wire.too_deep { SkipReason::TooDeep } else { SkipReason::BadBody }))?;
         let start_us =
             exchange.start.or(exchange.first_byte).or(exchange.end).ok_or(error(SkipReason::NoTime))?.unix_us;
@@ -142,15 +146,15 @@ impl Extractor {
         };
         let (status, cut_by_unknown) = status(&exchange, &answer);
         let (other_session, parent_session) = self.other_session(&exchange);
-        let names = [exchange.response_headers.get("request-id"), Some(&*answer.id)];
-        let names = names.into_iter().flatten().filter(|name| !name.is_empty());
+        let names = [exchange.response_headers.get("request-id").unwrap_or_default(), &answer.id];
         let provenance = &exchange.provenance;
+        let task = reading.opening.and_then(|opening| opening.text).filter(|_| provenance.in_workflow);
         Ok(Draft {
             position,
             session: session.or(around.session).or(other_session),
             parent_session: parent_session.filter(|_| session.or(around.session).is_none()),
             spawn_call: provenance.spawn_call.as_ref().and_then(Text::as_str).map(|id| self.tagger.text(id)),
-            names: names.map(|name| self.tagger.text(name)).collect(),
+            names: names.iter().filter(|name| !name.is_empty()).map(|name| self.tagger.text(name)).collect(),
             trust: provenance.trust,
             recorded: Recorded {
                 system: !provenance.no_system,
@@ -164,6 +168,8 @@ impl Extractor {
             harness: harness(&exchange, session.or(around.session).is_some()),
             shape,
             model: around.model,
+            system: around.system,
+            by_header: session.or(agent).or(other_session).is_some(),
             start_us,
             duration_us: since(exchange.end),
             ttft_us: answer.first_content_us,
@@ -186,7 +192,7 @@ impl Extractor {
             results: news.results,
             notices: news.notices,
             user_text: news.user_text,
-            directive,
+            directive: directive.or(task.map(|task| (AgentKind::Workflow, task))),
         })
     }
 
@@ -197,7 +203,7 @@ impl Extractor {
         sender: Sender,
         body: Text,
         alike: Option<&Alike>,
-        usage: &Usage,
+        counted: Counted<'_>,
     ) -> Result<Read, WireError> {
         let is_messages = matches!(api, Api::Messages | Api::CountTokens);
         if is_messages && let Some(mut progress) = self.bodies.take(sender, body.as_bytes(), alike) {
@@ -212,11 +218,17 @@ impl Extractor {
                 return Ok(read);
             }
         }
-        self.read_whole(api, sender, body, usage)
+        self.read_whole(api, sender, body, counted)
     }
 
     /// Reads a body from its start.
-    fn read_whole(&mut self, api: Api, sender: Sender, body: Text, usage: &Usage) -> Result<Read, WireError> {
+    fn read_whole(
+        &mut self,
+        api: Api,
+        sender: Sender,
+        body: Text,
+        (usage, gap): Counted<'_>,
+    ) -> Result<Read, WireError> {
         let request = match api {
             Api::Messages | Api::CountTokens => MessagesRequest::parse(body.as_bytes())?,
             Api::Chat => openai_chat::parse(body.as_bytes())?,
@@ -245,7 +257,7 @@ impl Extractor {
             let laid = self.layout.lay(&head).map_err(refused)?;
             let parts = [usage.input, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h];
             let stated = parts.into_iter().flatten().fold(0, u32::saturating_add);
-            let laid = self.scaler.as_mut().map_or_else(|| laid.clone(), |scaler| scaler.scale(&laid, stated));
+            let laid = self.scaler.as_mut().map_or_else(|| laid.clone(), |scaler| scaler.scale(&laid, stated, gap));
             read.reading.prompt = Prompt::default();
             self.blocks.extend(&mut read.reading.prompt, &laid.tokens, &self.tagger);
             (read.around.tools_tokens, read.around.system_tokens) = (laid.tools, laid.system);
@@ -301,7 +313,7 @@ impl Extractor {
         Ok(Read {
             news: News::of(messages, first, seen, reading.answered, &self.tagger, &mut self.counter),
             shape: reading.shape(first + asked.unwrap_or(0), latest, sender.0.is_some()),
-            directive: reading.directive(latest, &self.tagger),
+            directive: reading.directive(latest, progress.around.workflow, &self.tagger),
             around: progress.around.clone(),
             told,
             reading,
@@ -326,6 +338,7 @@ impl Extractor {
 
     fn around(&self, request: &MessagesRequest<'_>) -> Around {
         let serves_search = request.tools.iter().any(|tool| tool.kind.starts_with("web_search"));
+        let system = texts(&request.system).filter(|text| !text.starts_with(prompt::BILLING)).map(str::as_bytes);
         let session = request.user_id.as_deref().and_then(markers::session_of_user_id);
         Around {
             model: Model::recognize(&request.model)
@@ -337,6 +350,8 @@ impl Extractor {
                 () if request.tools.is_empty() => Shape::Bare,
                 () => Shape::Thread,
             },
+            system: self.tagger.tag(system),
+            workflow: texts(&request.system).any(markers::is_workflow_agent),
             max_tokens: request.max_tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
             stream: request.stream == Some(true),
             tools_tokens: 0,
@@ -374,6 +389,7 @@ impl Extractor {
         let class = markers::tool_class(name);
         let mut call = Call {
             id: self.tagger.text(id),
+            has_id: !id.is_empty(),
             class,
             spawn: None,
             to: None,

@@ -2,8 +2,9 @@
 //!
 //! Invariant: the record whose bodies are most trusted stays, of equal ones the first read; its prompt is never mixed with another's,
 //! and what it states stands. Only what it lacks is taken over. Two records are one exchange only if they come from different
-//! inputs, of one session as far as both know, and within an hour; by what the provider called it or by the ids of its calls, or,
-//! where one has no such names, by the same messages of the same agent sent at about the same time.
+//! inputs, of one session as far as both know, and within an hour; by what the provider called it, or, where one has no such name, by
+//! the ids of its calls or by the same messages of the same agent sent at about the same time, unless one failed and the other did
+//! not.
 
 use std::collections::HashMap;
 
@@ -39,27 +40,35 @@ pub(super) fn join(drafts: Vec<Draft>) -> (Vec<Draft>, Joined) {
     drafts.sort_by_key(|draft| (draft.trust, draft.position));
     let mut kept: Vec<Draft> = Vec::with_capacity(drafts.len());
     let mut by_name: HashMap<Tag, Vec<usize>> = HashMap::new();
+    let mut by_call: HashMap<Tag, Vec<usize>> = HashMap::new();
     let mut by_thread: HashMap<(u32, Shape), Vec<usize>> = HashMap::new();
     // Which inputs have told of a kept draft: one input tells of an exchange once.
     let mut told: Vec<Vec<u32>> = Vec::new();
     for draft in drafts {
-        let names = || draft.names.iter().chain(draft.calls.iter().map(|call| &call.id));
-        let mut candidates: Vec<usize> = names().filter_map(|name| by_name.get(name)).flatten().copied().collect();
+        let named = |names: &[Tag], by: &HashMap<Tag, Vec<usize>>| -> Vec<usize> {
+            names.iter().filter_map(|name| by.get(name)).flatten().copied().collect()
+        };
+        let calls: Vec<Tag> = draft.calls.iter().filter(|call| call.has_id).map(|call| call.id).collect();
         let is_same = |at: &usize, within: u64| {
             let other_input = told.get(*at).is_some_and(|told| !told.contains(&draft.position.input));
             other_input && kept.get(*at).is_some_and(|kept| agree(kept, &draft) && apart(kept, &draft) <= within)
         };
-        candidates.retain(|at| is_same(at, SAME_DAY_US));
-        let found = candidates.first().copied().or_else(|| {
+        // What both call by other names are two exchanges, whatever their calls are called: some providers count calls anew.
+        let unnamed = |at: &usize| kept.get(*at).is_some_and(|kept| kept.names.is_empty() || draft.names.is_empty());
+        let failed = |draft: &Draft| !matches!(draft.status, Status::Ok | Status::ClientCancelled);
+        let alike_ended = |at: &usize| kept.get(*at).is_some_and(|kept| failed(kept) == failed(&draft));
+        let found = named(&draft.names, &by_name).into_iter().find(|at| is_same(at, SAME_DAY_US));
+        let found =
+            found.or_else(|| named(&calls, &by_call).into_iter().find(|at| is_same(at, SAME_DAY_US) && unnamed(at)));
+        let found = found.or_else(|| {
             let alike = by_thread.get(&(draft.thread, draft.shape)).into_iter().flatten().copied();
-            let unnamed = |kept: &Draft| kept.names.is_empty() || draft.names.is_empty();
             alike
-                .filter(|at| is_same(at, SAME_TIME_US) && kept.get(*at).is_some_and(unnamed))
+                .filter(|at| is_same(at, SAME_TIME_US) && unnamed(at) && alike_ended(at))
                 .min_by_key(|at| kept.get(*at).map(|kept| apart(kept, &draft)))
         });
         let at = found.unwrap_or(kept.len());
-        for name in names() {
-            by_name.entry(*name).or_default().push(at);
+        for (names, by) in [(&draft.names, &mut by_name), (&calls, &mut by_call)] {
+            names.iter().for_each(|name| by.entry(*name).or_default().push(at));
         }
         if let Some(other) = kept.get_mut(at) {
             joined.merged += 1;
@@ -86,11 +95,14 @@ pub(super) fn recall(drafts: &mut [Draft]) {
     let silent = |draft: &&mut Draft| !draft.recorded.answer && draft.status == Status::Ok && draft.calls.is_empty();
     // Of attempts that all seem to have gone well, the last.
     for draft in drafts.iter_mut().rev().filter(silent) {
-        let known = told.get_mut(&draft.thread).into_iter().flatten().find(|(session, _)| *session == draft.session);
-        if let Some((_, answer)) = known {
+        let Some(known) = told.get_mut(&draft.thread) else { continue };
+        // The history of a fork has only its own call; the fullest is the answer.
+        let own = known.iter_mut().filter(|(session, _)| *session == draft.session);
+        if let Some((_, answer)) = own.max_by_key(|(_, answer)| answer.calls.len()) {
             draft.calls = std::mem::take(&mut answer.calls);
             draft.output_parts = answer.parts;
         }
+        known.retain(|(session, _)| *session != draft.session);
     }
 }
 

@@ -172,8 +172,13 @@ impl Finder<'_> {
             let call = notice.call.and_then(|call| self.calls.get(&call));
             found.extend(call.zip(agent).map(|(call, agent)| (*call, agent, Evidence::Notification)));
         }
+        let by_prompt = self.calls_by_prompt();
         for (call, agent, evidence) in found {
-            self.link(call, agent, evidence);
+            // A report may quote the id of another agent; that one began with the prompt of its own call.
+            let asked: Vec<&CallAt> = self.texts(agent).filter_map(|text| by_prompt.get(&text)).flatten().collect();
+            if asked.is_empty() || asked.contains(&&call) {
+                self.link(call, agent, evidence);
+            }
         }
     }
 
@@ -190,18 +195,9 @@ impl Finder<'_> {
 
     /// By the prompt of a call that is the agent's first text: the earliest free call for the earliest agent.
     fn by_prompt(&mut self) {
-        let mut by_prompt: HashMap<Tag, Vec<CallAt>> = HashMap::new();
-        for (request, draft) in self.drafts.iter().enumerate() {
-            for (index, call) in draft.calls.iter().enumerate() {
-                for prompt in call.spawn.iter().flat_map(|spawn| &spawn.prompts) {
-                    by_prompt.entry(*prompt).or_default().push(CallAt { request, index });
-                }
-            }
-        }
+        let by_prompt = self.calls_by_prompt();
         for agent in 1..self.threads.agents.len() {
-            let Some(first) = self.first_request(agent).and_then(|first| self.drafts.get(first)) else { continue };
-            let texts = [first.opening, first.directive.map(|(_, task)| task)];
-            let calls = texts.into_iter().flatten().filter_map(|text| by_prompt.get(&text)).flatten();
+            let calls = self.texts(agent).filter_map(|text| by_prompt.get(&text)).flatten();
             let free = calls.copied().find(|call| {
                 (!self.child_of.contains_key(call) || self.is_workflow(*call)) && self.may_start(*call, agent)
             });
@@ -209,6 +205,25 @@ impl Finder<'_> {
                 self.link(call, agent, Evidence::Prompt);
             }
         }
+    }
+
+    fn calls_by_prompt(&self) -> HashMap<Tag, Vec<CallAt>> {
+        let mut calls: HashMap<Tag, Vec<CallAt>> = HashMap::new();
+        for (request, draft) in self.drafts.iter().enumerate() {
+            for (index, call) in draft.calls.iter().enumerate() {
+                for prompt in call.spawn.iter().flat_map(|spawn| &spawn.prompts) {
+                    calls.entry(*prompt).or_default().push(CallAt { request, index });
+                }
+            }
+        }
+        calls
+    }
+
+    /// What an agent began with: its first text, and its task without the wrapping.
+    fn texts(&self, agent: usize) -> impl Iterator<Item = Tag> + use<> {
+        let first = self.first_request(agent).and_then(|first| self.drafts.get(first));
+        let texts = first.map(|first| [first.opening, first.directive.map(|(_, task)| task)]);
+        texts.into_iter().flatten().flatten()
     }
 
     /// Whether the headers and the times allow that a call started an agent.

@@ -107,6 +107,11 @@ pub(super) fn is_summarizer(text: &str) -> bool {
     text.starts_with("You are a helpful AI assistant tasked with summarizing conversations")
 }
 
+/// Whether a system text is that of a workflow's agent. Its task may stand in a wrapping of its own ([`workflow_directive`]) or not.
+pub(super) fn is_workflow_agent(text: &str) -> bool {
+    text.starts_with("You are a subagent spawned by a workflow orchestration script")
+}
+
 /// Whether a last user text asks for a recap that leaves the thread as it is.
 pub(super) fn is_recap(text: &str) -> bool {
     text.starts_with("The user stepped away")

@@ -27,6 +27,7 @@ mod scale;
 mod select;
 mod sessions;
 mod threads;
+mod waiting;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -101,6 +102,8 @@ pub struct Converter {
     options: Options,
     extractor: Extractor,
     drafts: Vec<Draft>,
+    /// Exchanges that go on from a response which was not read yet.
+    held: Vec<Exchange>,
     /// Exchanges by their identity and the input that told of them.
     seen: HashSet<(key::Tag, u32)>,
     summary: Summary,
@@ -112,7 +115,14 @@ impl Converter {
         let scaler = (options.prompt_scale == PromptScale::Usage).then(scale::Scaler::default);
         let extractor =
             Extractor::new(key::Tagger::new(key), options.rules.block_size, layout, encoder, scaler, options.reuse);
-        Self { options, extractor, drafts: Vec::new(), seen: HashSet::new(), summary: Summary::default() }
+        Self {
+            options,
+            extractor,
+            drafts: Vec::new(),
+            held: Vec::new(),
+            seen: HashSet::new(),
+            summary: Summary::default(),
+        }
     }
 
     /// Takes the next record: an exchange, or why there is none. The exchange's text is not kept.
@@ -121,12 +131,22 @@ impl Converter {
     /// If the record is left out because something is wrong with it, with the reason; it is counted all the same.
     pub fn push(&mut self, record: Result<Exchange, LogError>) -> Result<(), LogError> {
         self.summary.read += 1;
-        let selection = &self.options.selection;
-        let draft = record.and_then(|exchange| {
-            let position = exchange.position;
-            let left_out = Err(LogError { position, reason: SkipReason::NotSelected });
-            if selection.allows(&exchange) { self.extractor.draft(exchange) } else { left_out }
+        let allowed = record.and_then(|exchange| {
+            let left_out = LogError { position: exchange.position, reason: SkipReason::NotSelected };
+            if self.options.selection.allows(&exchange) { Ok(exchange) } else { Err(left_out) }
         });
+        match allowed {
+            Ok(exchange) if self.extractor.responses.lacks(&exchange, &self.extractor.tagger) => {
+                self.held.push(exchange);
+                Ok(())
+            }
+            allowed => self.take(allowed),
+        }
+    }
+
+    /// Makes a draft of an exchange, or counts why there is none.
+    fn take(&mut self, exchange: Result<Exchange, LogError>) -> Result<(), LogError> {
+        let draft = exchange.and_then(|exchange| self.extractor.draft(exchange));
         let result = draft.and_then(|draft| {
             let leave_out = |reason| Err(LogError { position: draft.position, reason });
             if draft.shape == Shape::CountTokens && !self.options.rules.keeps(Keep::CountTokens) {
@@ -148,8 +168,31 @@ impl Converter {
         })
     }
 
+    /// Takes what was held, in the order in which it becomes whole. What lacks something to the end is counted.
+    fn take_held(&mut self) {
+        let mut held = std::mem::take(&mut self.held);
+        held.sort_by_key(|exchange| exchange.start.map(|start| start.unix_us));
+        loop {
+            let before = held.len();
+            for exchange in std::mem::take(&mut held) {
+                if self.extractor.responses.lacks(&exchange, &self.extractor.tagger) {
+                    held.push(exchange);
+                } else {
+                    self.take(Ok(exchange)).ok();
+                }
+            }
+            if held.len() == before {
+                break;
+            }
+        }
+        held.into_iter().for_each(|exchange| {
+            self.take(Ok(exchange)).ok();
+        });
+    }
+
     /// The sessions, in published order, and what became of the records.
-    pub fn finish(self) -> (Vec<Session>, Summary) {
+    pub fn finish(mut self) -> (Vec<Session>, Summary) {
+        self.take_held();
         let Self { options, extractor, drafts, mut summary, .. } = self;
         let mut exact = Vec::new();
         let (mut drafts, joined) = joined::join(drafts);

@@ -30,12 +30,13 @@ impl News {
         counter: &mut Counter,
     ) -> Self {
         let mut news = Self::default();
-        let mut interrupted = false;
+        let (mut interrupted, mut returned) = (false, false);
         let new =
             (first..).zip(messages).filter(|(at, message)| *at >= seen.min(answered) && message.role == Role::User);
         for (at, block) in new.flat_map(|(at, message)| message.blocks.iter().map(move |block| (at, block))) {
             match block {
                 Block::ToolResult { id, is_error, content } => {
+                    returned |= at >= answered;
                     let found = markers::agent_result(content_texts(content));
                     news.results.push(ToolResult {
                         call: tagger.text(id),
@@ -63,7 +64,7 @@ impl News {
             }
         }
         // Text beside tool results is the harness's reminder, unless the user stopped the tools.
-        news.user_text &= interrupted || news.results.is_empty();
+        news.user_text &= interrupted || !returned;
         news
     }
 }

@@ -21,7 +21,7 @@ impl Normalized {
 }
 
 /// The block that Claude Code puts first, which may change on every request.
-const BILLING: &str = "x-anthropic-billing-header";
+pub(super) const BILLING: &str = "x-anthropic-billing-header";
 
 /// How often each rewriting was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

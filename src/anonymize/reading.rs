@@ -90,10 +90,14 @@ impl Reading {
         Ok(new)
     }
 
-    /// Where a thread comes from, by the wrapping of its first message or, for a fork, of its latest.
-    pub(super) fn directive(&self, latest: &[Block<'_>], tagger: &Tagger) -> Option<(AgentKind, Tag)> {
+    /// Where a thread comes from: by the wrapping of its first message or, for a fork, of its latest, or by its system prompt, which
+    /// may be that of a `workflow`.
+    pub(super) fn directive(&self, latest: &[Block<'_>], workflow: bool, tagger: &Tagger) -> Option<(AgentKind, Tag)> {
         let fork = last_text(latest).and_then(markers::fork_directive).map(|task| (AgentKind::Fork, tagger.text(task)));
-        fork.or_else(|| self.opening?.task.map(|task| (AgentKind::Workflow, task)))
+        fork.or_else(|| {
+            let opening = self.opening?;
+            opening.task.or(opening.text.filter(|_| workflow)).map(|task| (AgentKind::Workflow, task))
+        })
     }
 
     /// What the messages show of the request's purpose: Claude Code marks the end of what a thread will go on from, so a text of the

@@ -1,11 +1,13 @@
 //! Which sessions to keep.
 //!
-//! Invariant: of an exchange that is left out by its session or its time, the headers are read and nothing else.
+//! Invariant: of an exchange that is left out by its session or its time, the headers are read and nothing else, but for
+//! `metadata.user_id` where no header names a session.
 
 use std::collections::HashSet;
 
-use crate::capture::Exchange;
+use crate::capture::{Body, Exchange};
 use crate::trace::vocab::Harness;
+use crate::wire::anthropic;
 
 use super::markers;
 
@@ -18,7 +20,7 @@ pub struct Selection {
     pub since_us: Option<i64>,
     /// Only requests sent before this time.
     pub until_us: Option<i64>,
-    /// Only sessions whose ids, in lower case, are here. A session that no header names is left out.
+    /// Only sessions whose ids, in lower case, are here. A session without an id is left out.
     pub consent: Option<HashSet<String>>,
 }
 
@@ -37,11 +39,20 @@ impl Selection {
     }
 }
 
-/// Whether the session that the headers name is listed; of an agent with a session of its own, its parent's will do.
+/// Whether the session that the headers name, or the body where they name none, is listed; of an agent with a session of its own,
+/// its parent's will do.
 fn consents(exchange: &Exchange, consent: &HashSet<String>) -> bool {
-    let listed = |name| exchange.headers.get(name).is_some_and(|id| consent.contains(&id.to_ascii_lowercase()));
-    match exchange.headers.get("x-claude-code-session-id") {
-        Some(_) => listed("x-claude-code-session-id"),
-        None => markers::SESSION_HEADERS.iter().any(|(own, parent)| listed(own) || listed(parent)),
+    let is_listed = |id: &str| consent.contains(&id.to_ascii_lowercase());
+    let header = |name| exchange.headers.get(name).filter(|id| !id.is_empty());
+    let in_body = || match &exchange.body {
+        Body::Bytes(body) => markers::session_of_user_id(&anthropic::user_id(body.as_bytes())?),
+        Body::Lost | Body::Empty => None,
+    };
+    let mut others =
+        markers::SESSION_HEADERS.iter().flat_map(|(own, parent)| [header(own), header(parent)]).flatten().peekable();
+    match header("x-claude-code-session-id") {
+        Some(id) => is_listed(id),
+        None if others.peek().is_some() => others.any(is_listed),
+        None => in_body().is_some_and(|id| is_listed(&id)),
     }
 }

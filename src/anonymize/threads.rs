@@ -10,6 +10,7 @@ use crate::trace::vocab::{AgentKind, RequestKind, Status};
 use super::chains::{Chains, Node};
 use super::draft::{Draft, Outcome, Shape};
 use super::key::Tag;
+use super::waiting::Waiting;
 
 /// An agent of a session.
 pub(super) struct AgentPlan {
@@ -45,8 +46,8 @@ impl Threads {
         let mut threads = Self { agents: vec![main], requests: Vec::new(), by_tag: HashMap::new() };
         // A session that never has tools talks without them; elsewhere a request without tools is a side request.
         let has_tools = drafts.iter().any(|draft| draft.agent.is_none() && draft.shape == Shape::Thread);
-        let mut ends: HashMap<(Option<Tag>, Node), (usize, usize)> = HashMap::new();
-        let mut prompts: HashMap<Tag, usize> = HashMap::new();
+        let mut ends: HashMap<(Option<Tag>, Node), Vec<(usize, usize)>> = HashMap::new();
+        let mut waiting = Waiting::new();
         let mut last: HashMap<(usize, Node, Shape), usize> = HashMap::new();
         for (at, draft) in drafts.iter().enumerate() {
             let kind = match draft.shape {
@@ -58,10 +59,20 @@ impl Threads {
                 Shape::CountTokens => RequestKind::CountTokens,
             };
             // Requests without an agent header look for their thread among all of their kind.
-            let found = chains.up(draft.thread).find_map(|node| ends.get(&(draft.agent, node))).copied();
-            let spawned = draft.opening.filter(|prompt| prompts.get(prompt).is_some_and(|calls| *calls > 0));
-            let forks = told_to_fork(draft) && !ends.contains_key(&(draft.agent, draft.thread));
-            let starts_agent = forks || (found.is_none() && (spawned.is_some() || draft.directive.is_some()));
+            // Of agents that were asked the same, the thread is that of the one whose calls are answered.
+            let ended = chains.up(draft.thread).find_map(|node| ends.get(&(draft.agent, node)));
+            let answers = |(_, before): &&(usize, usize)| {
+                let calls = drafts.get(*before).map(|before| &before.calls[..]).unwrap_or_default();
+                draft.results.iter().any(|result| calls.iter().any(|call| call.id == result.call))
+            };
+            let found = ended.and_then(|ended| ended.iter().rev().find(answers).or(ended.last())).copied();
+            waiting.end(draft);
+            let spawned = draft.opening.filter(|prompt| waiting.has(*prompt));
+            let same = ends.get(&(draft.agent, draft.thread)).and_then(|ended| drafts.get(ended.last()?.1));
+            let forks = told_to_fork(draft) && same.is_none();
+            // What was answered is not sent again: the same beginning is that of another agent, if a call waits for one.
+            let again = same.is_some_and(|same| same.status == Status::Ok) && spawned.is_some();
+            let starts_agent = forks || again || (found.is_none() && (spawned.is_some() || draft.directive.is_some()));
             let agent = match draft.agent {
                 Some(tag) => *threads.by_tag.entry(tag).or_insert_with(|| {
                     threads.agents.push(AgentPlan {
@@ -81,26 +92,30 @@ impl Threads {
                 None => found.map_or(0, |(agent, _)| agent),
             };
             let extends = found.filter(|(of, _)| *of == agent).map(|(_, request)| request);
-            let repeated = last.get(&(agent, draft.thread, draft.shape)).copied().filter(|before| match kind {
-                RequestKind::Turn | RequestKind::Compaction => true,
-                RequestKind::CountTokens => false,
-                RequestKind::Auxiliary | RequestKind::Recap => {
-                    drafts.get(*before).is_some_and(|before| before.status != Status::Ok)
+            let before = last.get(&(agent, draft.thread, draft.shape)).copied();
+            let repeated = before.zip(before.and_then(|before| drafts.get(before))).filter(|(_, before)| match kind {
+                // What was answered is sent again only as it was.
+                RequestKind::Turn | RequestKind::Compaction => {
+                    before.status != Status::Ok || asks_the_same(before, draft)
                 }
+                RequestKind::CountTokens => false,
+                RequestKind::Auxiliary | RequestKind::Recap => before.status != Status::Ok,
             });
+            let repeated = repeated.map(|(before, _)| before);
             let attempt = repeated
                 .and_then(|before| threads.requests.get(before))
                 .map_or(0, |before| before.attempt.saturating_add(1));
             last.insert((agent, draft.thread, draft.shape), at);
             if kind == RequestKind::Turn {
-                ends.insert((draft.agent, draft.thread), (agent, at));
+                ends.entry((draft.agent, draft.thread)).or_default().push((agent, at));
                 if let (Some(prompt), true) = (spawned, starts_agent && draft.agent.is_none()) {
-                    prompts.entry(prompt).and_modify(|calls| *calls -= 1);
+                    waiting.take(prompt);
                 }
             }
-            for prompt in draft.calls.iter().filter_map(|call| call.spawn.as_ref()).flat_map(|spawn| &spawn.prompts) {
-                *prompts.entry(*prompt).or_default() += 1;
-            }
+            // What is asked again makes its calls again.
+            let again = repeated.and_then(|before| drafts.get(before)).into_iter().flat_map(|before| &before.calls);
+            again.for_each(|call| waiting.forget(call.id));
+            waiting.add(draft, ());
             threads.requests.push(RequestPlan { agent, kind, extends, attempt, retries: repeated });
             if let Some(agent) = threads.agents.get_mut(agent) {
                 agent.requests.push(at);
@@ -119,6 +134,11 @@ impl Threads {
         let is_ok = |at: &usize| drafts.get(*at).is_some_and(|draft| draft.status == Status::Ok);
         attempts().find(is_answered).or_else(|| attempts().find(is_ok)).unwrap_or(request)
     }
+}
+
+/// Whether two requests of equal messages have the same system prompt, tools and model, as far as it is kept.
+fn asks_the_same(one: &Draft, other: &Draft) -> bool {
+    one.model == other.model && one.system == other.system && one.tools_tokens == other.tools_tokens
 }
 
 fn told_to_fork(draft: &Draft) -> bool {

@@ -4,12 +4,14 @@
 //! committed pages are laid over it. A log that is half written gives what was committed before.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, Row, ToSql};
 
-use super::exchange::SkipReason;
+use super::exchange::{Exchange, LogError, Position, SkipReason};
+use super::reader::{Limits, Records};
 
 /// What every database begins with.
 const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -17,7 +19,14 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 const MEMORY: u64 = 8 << 30;
 
 /// An open database.
-pub struct Database(Connection);
+pub struct Database {
+    connection: Connection,
+    /// The file is shorter than it says.
+    cut: bool,
+}
+
+/// Reads a row of a table, by its row id.
+pub(super) type ReadRow = fn(&Database, i64, Position, Limits) -> Result<Exchange, SkipReason>;
 
 /// Whether bytes begin like a database.
 pub(super) fn is_database(head: &[u8]) -> bool {
@@ -27,14 +36,22 @@ pub(super) fn is_database(head: &[u8]) -> bool {
 impl Database {
     /// Opens the database at `path` whose bytes are also at hand, where it is a plain file; else the bytes alone.
     pub(super) fn open(path: Option<&Path>, mut bytes: impl Read) -> io::Result<Self> {
-        let log = path.map(|path| beside(path, "-wal")).and_then(|log| std::fs::read(log).ok()).unwrap_or_default();
-        let opened = if let Some(path) = path.filter(|_| log.is_empty()) {
+        let read = |source: &mut dyn Read| {
+            let mut all = Vec::new();
+            source.take(MEMORY + 1).read_to_end(&mut all)?;
+            if u64::try_from(all.len()).is_ok_and(|length| length <= MEMORY) { Ok(all) } else { Err(broken()) }
+        };
+        let log = path.and_then(|path| File::open(beside(path, "-wal")).ok());
+        let log = log.map_or(Ok(Vec::new()), |mut log| read(&mut log))?;
+        let in_place = path.filter(|path| log.is_empty() && !is_cut(path));
+        let mut cut = false;
+        let opened = if let Some(path) = in_place {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             Connection::open_with_flags(uri(path), flags)
         } else {
-            let mut image = Vec::new();
-            bytes.by_ref().take(MEMORY).read_to_end(&mut image)?;
+            let mut image = read(&mut bytes)?;
             lay_over(&mut image, &log);
+            cut = shorten(&mut image);
             Connection::open_in_memory().and_then(|mut connection| {
                 let size = image.len();
                 connection.deserialize_read_exact("main", image.as_slice(), size, true)?;
@@ -42,29 +59,52 @@ impl Database {
             })
         };
         // Of SQLite's messages nothing is kept: some quote what they read.
-        opened.map(Self).map_err(|_| io::ErrorKind::InvalidData.into())
+        opened.map(|connection| Self { connection, cut }).map_err(|_| broken())
     }
 
     /// Whether it has a table with these columns.
     pub(super) fn has(&self, table: &str, columns: &[&str]) -> bool {
         let query = format!("SELECT {} FROM {table} LIMIT 0", columns.join(","));
-        self.0.prepare(&query).is_ok()
+        self.connection.prepare(&query).is_ok()
     }
 
-    /// The row ids that a query gives.
-    pub(super) fn rows(&self, query: &str) -> Result<Vec<i64>, SkipReason> {
-        let mut statement = self.0.prepare(query).map_err(|_| SkipReason::Malformed)?;
-        let mut rows = statement.query([]).map_err(|_| SkipReason::Malformed)?;
-        let mut ids = Vec::new();
-        loop {
-            match rows.next() {
-                Ok(Some(row)) => ids.extend(row.get::<_, i64>(0).ok()),
-                Ok(None) => return Ok(ids),
-                // A broken page ends the scan; what came before is kept.
-                Err(_) if !ids.is_empty() => return Ok(ids),
-                Err(_) => return Err(SkipReason::Malformed),
+    /// The records of a table, each read by its row id. A page that is broken loses its rows, which are counted as one record.
+    pub(super) fn records(self, table: &str, input: u32, read: ReadRow, limits: Limits) -> Records {
+        let (rows, gaps) = self.rows(table);
+        let reason = if self.cut { SkipReason::Truncated } else { SkipReason::Malformed };
+        let rows = rows.into_iter().map(Some).chain((0..gaps).map(|_| None));
+        Box::new((1..).zip(rows).map(move |(record, row)| {
+            let position = Position { input, record, offset: 0 };
+            let found = row.map_or(Err(reason), |row| read(&self, row, position, limits));
+            found.map_err(|reason| LogError { position, reason })
+        }))
+    }
+
+    /// The row ids of a table, and how often its pages could not be read.
+    fn rows(&self, table: &str) -> (Vec<i64>, u32) {
+        let (mut ids, mut gaps, mut after) = (Vec::new(), 0, 0);
+        // By the table itself: an index has pages of its own, which may be broken.
+        while self.scan(table, after, i64::MAX, &mut ids).is_none() && gaps < 1000 {
+            gaps += 1;
+            after = ids.last().copied().unwrap_or(0).max(after);
+            let mut behind = (0..40_u32).map(|power| after.saturating_add(1 << power));
+            match behind.find(|row| self.scan(table, *row, 1, &mut Vec::new()).is_some()) {
+                Some(row) => after = row,
+                None => break,
             }
         }
+        (ids, gaps)
+    }
+
+    /// Adds the row ids above one, up to a number of them; none if a page could not be read.
+    fn scan(&self, table: &str, after: i64, most: i64, ids: &mut Vec<i64>) -> Option<()> {
+        let query = format!("SELECT rowid FROM {table} NOT INDEXED WHERE rowid > ?1 ORDER BY rowid LIMIT ?2");
+        let mut statement = self.connection.prepare(&query).ok()?;
+        let mut rows = statement.query([after, most]).ok()?;
+        while let Some(row) = rows.next().ok()? {
+            ids.extend(row.get::<_, i64>(0).ok());
+        }
+        Some(())
     }
 
     /// The only row of a query.
@@ -74,9 +114,44 @@ impl Database {
         parameters: &[&dyn ToSql],
         read: impl FnOnce(&Row) -> rusqlite::Result<T>,
     ) -> Result<T, SkipReason> {
-        let mut statement = self.0.prepare(query).map_err(|_| SkipReason::Malformed)?;
+        let mut statement = self.connection.prepare(query).map_err(|_| SkipReason::Malformed)?;
         statement.query_row(parameters, read).map_err(|_| SkipReason::Malformed)
     }
+}
+
+fn broken() -> io::Error {
+    io::ErrorKind::InvalidData.into()
+}
+
+/// The size of a page, by the header of a database.
+fn page_size(header: &[u8]) -> Option<u64> {
+    let size = header.get(16..18)?.try_into().map(u16::from_be_bytes).ok()?;
+    // 65,536 does not fit and is written as 1.
+    Some(if size == 1 { 1 << 16 } else { u64::from(size) }).filter(|size| *size >= 512)
+}
+
+/// Whether a file is shorter than its header says.
+fn is_cut(path: &Path) -> bool {
+    let mut header = [0; 100];
+    let Ok(mut file) = File::open(path) else { return false };
+    let length = file.metadata().map_or(u64::MAX, |metadata| metadata.len());
+    let read = file.read_exact(&mut header).is_ok();
+    let pages = number(&header, 28).unwrap_or(0);
+    read && page_size(&header).is_some_and(|size| size * u64::from(pages) > length)
+}
+
+/// Takes away what is not a whole page, and has the header say how many there are; tells whether there should be more.
+fn shorten(image: &mut Vec<u8>) -> bool {
+    let Some(size) = page_size(image).and_then(|size| usize::try_from(size).ok()) else { return false };
+    let whole = image.len() / size;
+    let Some(pages) = number(image, 28).filter(|pages| usize::try_from(*pages).is_ok_and(|pages| pages > whole)) else {
+        return false;
+    };
+    image.truncate(whole * size);
+    if let (Some(place), Ok(whole)) = (image.get_mut(28..32), u32::try_from(whole)) {
+        place.copy_from_slice(&whole.to_be_bytes());
+    }
+    pages > 0
 }
 
 /// The path with more at its end.
@@ -88,7 +163,8 @@ fn beside(path: &Path, more: &str) -> PathBuf {
 
 /// An immutable file: SQLite then takes no lock and makes no file beside it.
 fn uri(path: &Path) -> String {
-    let mut uri = String::from("file:");
+    // Behind an empty host, since two slashes would begin one.
+    let mut uri = String::from(if path.has_root() { "file://" } else { "file:" });
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => uri.push(char::from(*byte)),
@@ -121,6 +197,7 @@ fn apply(image: &mut Vec<u8>, header: &[u8], log: &[u8]) {
     if number(header, 24) != Some(sums.0) || number(header, 28) != Some(sums.1) {
         return;
     }
+    let most = (image.len() + log.len()) / size + 1;
     let mut pending: Vec<(usize, &[u8])> = Vec::new();
     for frame in log.get(32..).unwrap_or_default().chunks_exact(24 + size) {
         let (head, page) = frame.split_at_checked(24).unwrap_or_default();
@@ -132,6 +209,9 @@ fn apply(image: &mut Vec<u8>, header: &[u8], log: &[u8]) {
         let place = number(head, 0).and_then(|page| usize::try_from(page).ok()).unwrap_or(0);
         pending.push((place.saturating_sub(1).saturating_mul(size), page));
         let pages = number(head, 4).and_then(|pages| usize::try_from(pages).ok()).unwrap_or(0);
+        if pages > most {
+            return;
+        }
         if pages > 0 {
             image.resize(pages.saturating_mul(size), 0);
             for (place, page) in pending.drain(..) {
@@ -183,12 +263,15 @@ mod tests {
         (folder, copy)
     }
 
+    impl Database {
+        /// How many rows a table has; none if there is no such table.
+        fn rows_of(&self, table: &str) -> Option<usize> {
+            self.has(table, &["a"]).then(|| self.rows(table).0.len())
+        }
+    }
+
     fn count(path: &Path) -> Option<usize> {
-        Database::open(Some(path), fs::File::open(path).unwrap())
-            .ok()?
-            .rows("SELECT rowid FROM t")
-            .ok()
-            .map(|rows| rows.len())
+        Database::open(Some(path), File::open(path).unwrap()).ok()?.rows_of("t")
     }
 
     #[test]
@@ -231,7 +314,63 @@ mod tests {
         let path = folder.path().join("plain?#.db");
         Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
         assert_eq!(count(&path), Some(1));
-        let database = Database::open(None, fs::File::open(&path).unwrap()).ok().unwrap();
+        let database = Database::open(None, File::open(&path).unwrap()).ok().unwrap();
         assert!(database.has("t", &["a"]) && !database.has("t", &["b"]) && !database.has("u", &["a"]));
+    }
+
+    #[test]
+    fn broken_pages_lose_their_rows_alone_and_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("large.db");
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch("CREATE TABLE t (a TEXT UNIQUE)").unwrap();
+        for row in 0..2000 {
+            connection.execute("INSERT INTO t VALUES (?1)", [format!("{row:0200}")]).unwrap();
+        }
+        drop(connection);
+        let whole = fs::read(&path).unwrap();
+        let read = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            let database = Database::open(Some(&path), bytes).unwrap();
+            let (rows, gaps) = database.rows("t");
+            (rows.len(), gaps, database.cut)
+        };
+        assert_eq!(read(&whole), (2000, 0, false));
+        for page in 3..whole.len() / 4096 {
+            let mut broken = whole.clone();
+            broken[page * 4096..][..16].fill(0xff);
+            let (rows, gaps, cut) = read(&broken);
+            // Some 18 rows stand on a page; the first page of all lies above them, and pages of the index do not matter.
+            assert!(
+                (rows == 2000 && gaps == 0 || rows > 1930 && gaps == 1) && !cut,
+                "page {page}: {rows} rows, {gaps} gaps"
+            );
+        }
+        let (rows, gaps, cut) = read(&whole[..whole.len() - 4096 * 20]);
+        assert!(rows > 1500 && gaps >= 1 && cut, "{rows} rows, {gaps} gaps");
+    }
+
+    #[test]
+    fn a_log_that_claims_a_huge_database_is_left_alone() {
+        let (_folder, path) = left();
+        let mut log = fs::read(beside(&path, "-wal")).unwrap();
+        // The size after the commit stands in the second word of a frame, which the checksum covers.
+        log[36..40].copy_from_slice(&0x7fff_ffff_u32.to_be_bytes());
+        let mut sums = checksum(&log[..24], (0, 0), log[3] == 0x83);
+        sums = checksum(&log[32..40], sums, log[3] == 0x83);
+        let size = usize::try_from(number(&log, 8).unwrap()).unwrap();
+        sums = checksum(&log[56..56 + size], sums, log[3] == 0x83);
+        log[48..52].copy_from_slice(&sums.0.to_be_bytes());
+        log[52..56].copy_from_slice(&sums.1.to_be_bytes());
+        let mut image = fs::read(&path).unwrap();
+        let before = image.len();
+        lay_over(&mut image, &log);
+        assert_eq!(image.len(), before);
+    }
+
+    #[test]
+    fn a_path_may_begin_with_two_slashes() {
+        assert_eq!(uri(Path::new("//a/b c")), "file:////a/b%20c?mode=ro&immutable=1");
+        assert_eq!(uri(Path::new("a")), "file:a?mode=ro&immutable=1");
     }
 }

@@ -131,6 +131,8 @@ pub struct Provenance {
     pub no_system: bool,
     /// It kept no tool definitions.
     pub no_tools: bool,
+    /// Its agent belongs to a workflow.
+    pub in_workflow: bool,
     /// The tool call that started the agent of this request, where the recorder says so.
     pub spawn_call: Option<Text>,
 }

@@ -136,10 +136,18 @@ impl Inputs {
         }
         let before = self.list.len();
         for entry in WalkDir::new(path).follow_links(true).sort_by_file_name() {
-            let entry = entry.map_err(|error| {
-                let kind = error.io_error().map_or(io::ErrorKind::Other, io::Error::kind);
-                InputError::Unreadable(argument.to_path_buf(), kind)
-            })?;
+            // A link that leads nowhere or in a circle is no log; a folder that cannot be listed may hold some.
+            let is_link = |error: &walkdir::Error| {
+                error.loop_ancestor().is_some()
+                    || error.path().is_some_and(|path| path.is_symlink() && error.depth() > 0)
+            };
+            let entry = match entry {
+                Err(error) if is_link(&error) => continue,
+                entry => entry.map_err(|error| {
+                    let kind = error.io_error().map_or(io::ErrorKind::Other, io::Error::kind);
+                    InputError::Unreadable(argument.to_path_buf(), kind)
+                })?,
+            };
             // A pipe or socket in a folder would block; one that is named is read.
             if entry.file_type().is_file() && !belongs_to_another(entry.path()) {
                 self.push(Some(entry.into_path()), false)?;

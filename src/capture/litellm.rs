@@ -117,8 +117,7 @@ fn exchange(text: &str, position: Position, limits: Limits) -> Result<Exchange, 
         response: ResponseBody::Lost,
         start: moment(payload.start)?,
         end: moment(payload.end)?,
-        alike: None,
-        provenance: Provenance { trust: Trust::Partial, no_system: anthropic, no_tools: false, spawn_call: None },
+        provenance: Provenance { trust: Trust::Partial, no_system: anthropic, ..Provenance::default() },
         ..Exchange::default()
     };
     // Where the answer did not stream, its start is said to be its end.

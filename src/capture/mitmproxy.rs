@@ -27,16 +27,38 @@ impl LogReader for Mitmproxy {
     fn sniff(&self, head: &[u8]) -> Sniff {
         let digits = head.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let inside = head.get(digits..).and_then(|rest| rest.strip_prefix(b":")).unwrap_or_default();
-        // The first key of a dictionary is a string of a few letters.
-        let keyed =
-            inside.first().is_some_and(u8::is_ascii_digit) && inside.get(..3).is_some_and(|key| key.contains(&b':'));
-        if (1..=12).contains(&digits) && keyed { Sniff::Match } else { Sniff::Mismatch }
+        if (1..=12).contains(&digits) && is_flow(inside) { Sniff::Match } else { Sniff::Mismatch }
     }
 
     fn read(&self, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
         let (source, flow) = (Source::new(source), Buffer::default());
         Box::new(Flows { source, flow, limits, input, record: 0, done: false })
     }
+}
+
+/// Whether a dictionary begins as that of a flow: with a key of its own, in whatever order they stand.
+fn is_flow(inside: &[u8]) -> bool {
+    const KEYS: [&[u8]; 17] = [
+        b"version",
+        b"type",
+        b"id",
+        b"error",
+        b"client_conn",
+        b"server_conn",
+        b"request",
+        b"response",
+        b"websocket",
+        b"intercepted",
+        b"is_replay",
+        b"backup",
+        b"marked",
+        b"metadata",
+        b"comment",
+        b"timestamp_created",
+        b"mode",
+    ];
+    let key = value(inside.get(..32).unwrap_or(inside));
+    matches!(key, Some((Value::Bytes(key), _)) if KEYS.contains(&key))
 }
 
 /// The flows of a file.

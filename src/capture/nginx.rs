@@ -62,7 +62,7 @@ fn exchange(line: &Record<'_>, position: Position, limits: Limits) -> Result<Exc
     let end = value(&["msec"]).as_ref().and_then(decimal);
     let end = end.map(|unix_us| Moment { unix_us, precision: Precision::Milli });
     let end = end.or_else(|| rfc3339(value(&["time_iso8601"])?.as_str()?));
-    let took = value(&["request_time"]).as_ref().and_then(decimal);
+    let took = value(&["request_time"]).as_ref().and_then(decimal).filter(|took| *took >= 0);
     let mut headers = Vec::new();
     for (name, _) in &fields.0 {
         let header = name.as_str().and_then(|name| name.strip_prefix("http_")).map(|name| name.replace('_', "-"));

@@ -49,7 +49,9 @@ impl Objects {
             Err(error) => return Some(Err(error)),
         };
         let (mut text, offset, mut unended) = (line.bytes.to_vec(), line.position.offset, line.unended);
-        let by_line = *self.by_line.get_or_insert_with(|| is_closed(&text));
+        // A document goes on behind a bracket, a comma or a colon; elsewhere it is a line that was cut.
+        let goes_on = |text: &[u8]| !is_closed(text) && text.last().is_some_and(|last| b"[{,:".contains(last));
+        let by_line = *self.by_line.get_or_insert_with(|| !goes_on(&text));
         if !by_line {
             while let Some(line) = self.lines.next() {
                 match line {
@@ -74,9 +76,9 @@ impl Objects {
     fn take(&mut self, text: &[u8], offset: u64, unended: bool) {
         let mut found = Vec::new();
         match text.trim_ascii_start().first() {
-            Some(b'[') => elements(text, after(text, b'['), &mut found),
+            Some(b'[') => elements(text, after(text, b'['), b']', &mut found),
             _ => match member(text, self.list).filter(|start| text.get(*start) == Some(&b'[')) {
-                Some(start) => elements(text, start + 1, &mut found),
+                Some(start) => elements(text, start + 1, b']', &mut found),
                 None => found.push((0, text)),
             },
         }
@@ -161,8 +163,9 @@ pub(super) fn member(text: &[u8], key: &str) -> Option<usize> {
     None
 }
 
-/// The elements of a list whose inside begins at `start`, with their places. The last one may be cut.
-pub(super) fn elements<'a>(text: &'a [u8], start: usize, found: &mut Vec<(usize, &'a [u8])>) {
+/// The elements of a list, or the members of an object, whose inside begins at `start` and ends at `close`, with their places. The
+/// last one may be cut.
+pub(super) fn elements<'a>(text: &'a [u8], start: usize, close: u8, found: &mut Vec<(usize, &'a [u8])>) {
     let (mut depth, mut begin) = (0_i64, start);
     let mut push = |from: usize, to: usize| {
         let element = text.get(from..to).unwrap_or_default();
@@ -179,7 +182,7 @@ pub(super) fn elements<'a>(text: &'a [u8], start: usize, found: &mut Vec<(usize,
             b'"' => rest = after_string(tail),
             b'{' | b'[' => depth += 1,
             b'}' | b']' if depth > 0 => depth -= 1,
-            b']' => {
+            _ if *byte == close => {
                 push(begin, at);
                 return;
             }
@@ -225,6 +228,15 @@ mod tests {
             let lengths: Vec<_> = objects(log).into_iter().map(|object| object.map(|(_, length)| length)).collect();
             assert_eq!(lengths, [Ok(7), Ok(11)], "{log}");
         }
+    }
+
+    #[test]
+    fn a_first_line_that_is_cut_loses_only_itself() {
+        assert_eq!(
+            objects("{\"a\":\"x\n{\"a\":1}\n{\"b\":2}\n"),
+            [Err(SkipReason::Malformed), Ok((8, 7)), Ok((16, 7))]
+        );
+        assert_eq!(objects("\"a\":1}\n{\"b\":2}\n"), [Err(SkipReason::Malformed), Ok((7, 7))]);
     }
 
     #[test]

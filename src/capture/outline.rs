@@ -43,9 +43,17 @@ pub(super) fn outline(head: &[u8]) -> Outline<'_> {
     keys
 }
 
-/// The best that `judge` says of the lines of `head`: the first ones may be broken.
+/// The best that `judge` says of the lines of `head`: the first ones may be broken. What follows a bracket, a comma or a colon is
+/// no line of its own, but of a document.
 pub(super) fn sniff_lines(head: &[u8], judge: fn(&Outline) -> Sniff) -> Sniff {
-    head.split(|byte| *byte == b'\n').map(|line| judge(&outline(line))).max().unwrap_or(Sniff::Mismatch)
+    let mut inside = false;
+    let mut best = Sniff::Mismatch;
+    for line in head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()) {
+        if !std::mem::replace(&mut inside, line.last().is_some_and(|last| b"[{,:".contains(last))) {
+            best = best.max(judge(&outline(line)));
+        }
+    }
+    best
 }
 
 #[cfg(test)]

@@ -37,9 +37,11 @@ impl LogReader for Router {
     }
 }
 
+/// Other programs write pino rows with request ids too, but not with a body of this API in them.
 fn judge(outline: &Outline) -> Sniff {
-    let has = |key: &str| outline.iter().any(|(parent, found)| parent.is_empty() && *found == key.as_bytes());
-    if has("level") && has("time") && (has("pid") || has("hostname")) && has("reqId") {
+    let has = |parent: &str, key: &str| outline.contains(&(parent.as_bytes(), key.as_bytes()));
+    let row = has("", "level") && has("", "time") && has("", "reqId");
+    if row && (has("data", "model") || has("data", "messages") || has("", "requestUrl")) {
         Sniff::Match
     } else {
         Sniff::Mismatch

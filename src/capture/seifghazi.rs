@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::database::Database;
-use super::exchange::{Body, Cut, Exchange, LogError, Piece, Position, Provenance, ResponseBody, SkipReason, Trust};
+use super::exchange::{Body, Cut, Exchange, Piece, Position, Provenance, ResponseBody, SkipReason, Trust};
 use super::json::{self, Fields, Part};
 use super::moment::{micros, rfc3339};
 use super::objects::Objects;
@@ -44,17 +44,7 @@ impl LogReader for Seifghazi {
     }
 
     fn read_database(&self, database: Database, limits: Limits, input: u32) -> Records {
-        let rows = match database.rows("SELECT rowid FROM requests ORDER BY timestamp, rowid") {
-            Ok(rows) => rows,
-            Err(reason) => {
-                let position = Position { input, record: 1, offset: 0 };
-                return Box::new(std::iter::once(Err(LogError { position, reason })));
-            }
-        };
-        Box::new((1..).zip(rows).map(move |(record, row)| {
-            let position = Position { input, record, offset: 0 };
-            read_row(&database, row, position, limits).map_err(|reason| LogError { position, reason })
-        }))
+        database.records("requests", input, read_row, limits)
     }
 }
 

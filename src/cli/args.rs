@@ -93,7 +93,7 @@ pub struct ConvertArgs {
     /// Keep only requests sent before this time; not written to the trace
     #[arg(long, value_name = "TIME", env = "TRACECLOAK_UNTIL", hide_env = true, value_parser = moment)]
     pub until: Option<Moment>,
-    /// Keep only sessions that this file lists, an id a line; of all others nothing but headers is read
+    /// Keep only sessions that this file lists, an id a line; of all others nothing is looked at but their id, and nothing kept
     #[arg(long, value_name = "FILE", env = "TRACECLOAK_CONSENT", hide_env = true)]
     pub consent: Option<PathBuf>,
     /// Memory to use, about, such as 512M or 4G [default: half of this machine's]; with less, more is read again from its start

@@ -9,145 +9,92 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::anthropic::request::{Text, lenient, list, text};
+use super::WireError;
 use super::anthropic::{Answer, Block, ContentBlock, Made, Message, MessagesRequest, Role, ToolDefinition, Usage};
-use super::{WireError, compact};
+use super::json::{Object, Text, compact, lenient, list, text};
 
 /// Reads a request body.
 ///
 /// # Errors
 /// If it is not JSON, or a part of the prompt is not of the form that the API has.
 pub fn parse(body: &[u8]) -> Result<MessagesRequest<'_>, WireError> {
-    #[derive(Deserialize)]
-    struct Fields<'a> {
-        #[serde(borrow)]
-        model: Option<&'a RawValue>,
-        #[serde(borrow)]
-        tools: Option<&'a RawValue>,
-        #[serde(borrow)]
-        messages: &'a RawValue,
-        #[serde(borrow)]
-        user: Option<&'a RawValue>,
-        #[serde(borrow)]
-        max_tokens: Option<&'a RawValue>,
-        #[serde(borrow)]
-        max_completion_tokens: Option<&'a RawValue>,
-        #[serde(borrow)]
-        stream: Option<&'a RawValue>,
-        #[serde(borrow)]
-        response_format: Option<&'a RawValue>,
-    }
-    let fields: Fields<'_> = serde_json::from_slice(body)?;
+    let fields = Object::parse(body)?;
+    let given = fields.get("messages").ok_or(WireError { line: 0, column: 0, too_deep: false })?;
     let mut system = Vec::new();
     let mut messages: Vec<Message<'_>> = Vec::new();
     let mut after_result = false;
-    for raw in list(Some(fields.messages))? {
-        let (message, is_result) = message(raw)?;
+    for raw in list(Some(given))? {
+        let (role, is_result, blocks) = message(raw)?;
         match messages.last_mut() {
-            None if message.role == Role::System => system.extend(message.blocks),
+            None if role == Role::System => system.extend(blocks),
             // Results of parallel calls are messages of their own here.
-            Some(before) if is_result && after_result => before.blocks.extend(message.blocks),
-            _ => messages.push(message),
+            Some(before) if is_result && after_result => before.blocks.extend(blocks),
+            _ => messages.push(said(role, blocks)),
         }
         after_result = is_result;
     }
+    request(&fields, system, messages)
+}
+
+/// A request of either API, with what they have in common.
+pub(super) fn request<'a>(
+    fields: &Object<'a>,
+    system: Vec<Block<'a>>,
+    messages: Vec<Message<'a>>,
+) -> Result<MessagesRequest<'a>, WireError> {
     Ok(MessagesRequest {
-        model: lenient::<Text<'_>>(fields.model).map(|text| text.0).unwrap_or_default(),
-        tools: list(fields.tools)?.into_iter().map(tool).collect::<Result<_, _>>()?,
+        model: fields.word("model"),
+        tools: list(fields.get("tools"))?.into_iter().map(tool).collect::<Result<_, _>>()?,
         system,
         messages,
         messages_at: 0,
-        user_id: lenient::<Text<'_>>(fields.user).map(|text| text.0),
-        max_tokens: lenient(fields.max_completion_tokens).or(lenient(fields.max_tokens)),
-        stream: lenient(fields.stream),
-        wants_json: wants_json(fields.response_format),
+        user_id: lenient::<Text<'_>>(fields.get("user")).map(|text| text.0),
+        max_tokens: lenient(fields.any(&["max_completion_tokens", "max_output_tokens", "max_tokens"])),
+        stream: lenient(fields.get("stream")),
     })
 }
 
-/// Whether a format that was asked for is JSON.
-pub(super) fn wants_json(format: Option<&RawValue>) -> bool {
-    #[derive(Deserialize)]
-    struct Format<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Text<'a>,
-    }
-    lenient::<Format<'_>>(format).is_some_and(|format| format.kind.0.starts_with("json"))
+/// A message, which marks nothing for a cache.
+pub(super) fn said(role: Role, blocks: Vec<Block<'_>>) -> Message<'_> {
+    Message { role, blocks, last_mark: None, end: 0 }
 }
 
-/// A tool of chat completions (its function in a member) or of Responses.
-pub(super) fn tool(raw: &RawValue) -> Result<ToolDefinition<'_>, WireError> {
-    #[derive(Deserialize)]
-    struct Fields<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Option<&'a RawValue>,
-        #[serde(borrow)]
-        function: Option<&'a RawValue>,
-        #[serde(borrow)]
-        name: Option<&'a RawValue>,
-        #[serde(borrow)]
-        description: Option<&'a RawValue>,
-        #[serde(borrow, alias = "input_schema")]
-        parameters: Option<&'a RawValue>,
-    }
-    let outer: Fields<'_> = serde_json::from_str(raw.get())?;
-    let kind = text(outer.kind)?;
-    let inner = outer.function.map(|raw| serde_json::from_str(raw.get())).transpose()?.unwrap_or(outer);
+/// A tool: its function in a member, as in chat completions, or not.
+fn tool(raw: &RawValue) -> Result<ToolDefinition<'_>, WireError> {
+    let outer = Object::of(raw)?;
+    let kind = text(outer.get("type"))?;
+    let inner = outer.get("function").map_or(Ok(outer), Object::of)?;
     Ok(ToolDefinition {
         kind: if matches!(&*kind, "function" | "custom") { Cow::Borrowed("") } else { kind },
-        name: text(inner.name)?,
-        description: text(inner.description)?,
-        schema: compact(inner.parameters.map_or(raw.get(), RawValue::get)),
+        name: text(inner.get("name"))?,
+        description: text(inner.get("description"))?,
+        schema: compact(inner.any(&["parameters", "input_schema"]).map_or(raw.get(), RawValue::get)),
     })
 }
 
-/// A message, and whether it is the result of a tool.
-fn message(raw: &RawValue) -> Result<(Message<'_>, bool), WireError> {
-    #[derive(Deserialize)]
-    struct Fields<'a> {
-        #[serde(borrow)]
-        role: Text<'a>,
-        #[serde(borrow)]
-        content: Option<&'a RawValue>,
-        #[serde(borrow, alias = "reasoning")]
-        reasoning_content: Option<&'a RawValue>,
-        #[serde(borrow)]
-        tool_calls: Option<&'a RawValue>,
-        #[serde(borrow)]
-        tool_call_id: Option<&'a RawValue>,
-    }
-    #[derive(Deserialize)]
-    struct Call<'a> {
-        #[serde(borrow)]
-        id: Option<&'a RawValue>,
-        #[serde(borrow, alias = "custom")]
-        function: Function<'a>,
-    }
-    #[derive(Deserialize)]
-    struct Function<'a> {
-        #[serde(borrow)]
-        name: Option<&'a RawValue>,
-        #[serde(borrow, alias = "input")]
-        arguments: Option<&'a RawValue>,
-    }
-    let fields: Fields<'_> = serde_json::from_str(raw.get())?;
-    let content = content(fields.content)?;
-    let role = role(&fields.role.0)?;
-    if role.is_none() {
-        let id = text(fields.tool_call_id)?;
-        let blocks = vec![Block::ToolResult { id, is_error: false, content }];
-        return Ok((Message { role: Role::User, blocks, last_mark: None, end: 0 }, true));
-    }
-    let thought: Cow<'_, str> = lenient::<Text<'_>>(fields.reasoning_content).map(|text| text.0).unwrap_or_default();
+/// A message: who speaks, whether it is the result of a tool, and its blocks.
+fn message(raw: &RawValue) -> Result<(Role, bool, Vec<Block<'_>>), WireError> {
+    let fields = Object::of(raw)?;
+    let content = content(fields.get("content"))?;
+    let Some(role) = role(&text(fields.get("role"))?)? else {
+        let id = text(fields.get("tool_call_id"))?;
+        return Ok((Role::User, true, vec![Block::ToolResult { id, is_error: false, content }]));
+    };
+    let thought = lenient::<Text<'_>>(fields.any(REASONING)).map(|text| text.0).unwrap_or_default();
     let mut blocks: Vec<Block<'_>> = Vec::new();
     blocks.extend((!thought.is_empty()).then_some(Block::Thinking(thought)));
     blocks.extend(content.into_iter().map(Block::Content));
-    for raw in list(fields.tool_calls)? {
-        let call: Call<'_> = serde_json::from_str(raw.get())?;
-        let input = arguments(call.function.arguments)?;
-        blocks.push(Block::ToolUse { id: text(call.id)?, name: text(call.function.name)?, input });
+    for raw in list(fields.get("tool_calls"))? {
+        let call = Object::of(raw)?;
+        let function = call.inside(&["function", "custom"]);
+        let input = arguments(function.any(&["arguments", "input"]))?;
+        blocks.push(Block::ToolUse { id: text(call.get("id"))?, name: text(function.get("name"))?, input });
     }
-    Ok((Message { role: role.unwrap_or(Role::User), blocks, last_mark: None, end: 0 }, false))
+    Ok((role, false, blocks))
 }
+
+/// Where servers put what a model thought.
+const REASONING: &[&str] = &["reasoning_content", "reasoning"];
 
 /// A role; none for that of a tool.
 pub(super) fn role(word: &str) -> Result<Option<Role>, WireError> {
@@ -173,89 +120,23 @@ pub(super) fn arguments(raw: Option<&RawValue>) -> Result<Cow<'_, str>, WireErro
 
 /// Content: a string, a list of parts, or null. An empty string is nothing.
 pub(super) fn content(raw: Option<&RawValue>) -> Result<Vec<ContentBlock<'_>>, WireError> {
-    #[derive(Deserialize)]
-    struct Part<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Option<Text<'a>>,
-        #[serde(borrow, alias = "refusal")]
-        text: Option<&'a RawValue>,
-    }
     if raw.is_some_and(|raw| raw.get().starts_with('"')) {
         let text = text(raw)?;
         return Ok(if text.is_empty() { Vec::new() } else { vec![ContentBlock::Text(text)] });
     }
-    let part = |raw: &'_ RawValue| -> Result<_, WireError> {
-        let part: Part<'_> = serde_json::from_str(raw.get())?;
-        Ok(match part.kind.as_ref().map(|kind| &*kind.0) {
-            Some("text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" | "refusal") => {
-                Some(text(part.text)?.into_owned())
-            }
-            _ => None,
-        })
-    };
     let mut blocks = Vec::new();
     for raw in list(raw)? {
-        let whole = raw.get();
-        blocks.push(match part(raw)? {
-            Some(text) => ContentBlock::Text(Cow::Owned(text)),
-            None if whole.contains("image") => ContentBlock::Image(compact(whole)),
-            None if whole.contains("\"file") || whole.contains("input_file") => ContentBlock::Document(compact(whole)),
-            None => ContentBlock::Other(compact(whole)),
+        let part = Object::of(raw)?;
+        blocks.push(match &*text(part.get("type"))? {
+            "text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" | "refusal" => {
+                ContentBlock::Text(text(part.any(&["text", "refusal"]))?)
+            }
+            "image_url" | "input_image" | "image" => ContentBlock::Image(compact(raw.get())),
+            "file" | "input_file" | "document" => ContentBlock::Document(compact(raw.get())),
+            _ => ContentBlock::Other(compact(raw.get())),
         });
     }
     Ok(blocks)
-}
-
-/// An answer, or a piece of a stream; members of a wrong type are as if absent.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Frame<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    choices: Option<Vec<Choice<'a>>>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Choice<'a> {
-    #[serde(borrow, alias = "message")]
-    delta: Option<Said<'a>>,
-    #[serde(borrow)]
-    finish_reason: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Said<'a> {
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow, alias = "reasoning")]
-    reasoning_content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    tool_calls: Option<Vec<Called<'a>>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Called<'a> {
-    #[serde(borrow)]
-    index: Option<&'a RawValue>,
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    function: CalledFunction<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct CalledFunction<'a> {
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
 }
 
 /// Token counts as OpenAI states them; LiteLLM adds those of Anthropic.
@@ -319,40 +200,41 @@ impl Building {
             self.done = true;
             return true;
         }
-        let Ok(Frame { id, choices: Some(choices), usage }) = serde_json::from_slice(data) else { return false };
+        let Ok(frame) = Object::parse(data) else { return false };
+        let Some(choices) = lenient::<Vec<Object<'_>>>(frame.get("choices")) else { return false };
         self.seen = true;
-        let word =
-            |raw: Option<&RawValue>| lenient::<Text<'_>>(raw).map(|text| text.0.into_owned()).unwrap_or_default();
-        let id = word(id);
+        let id = frame.word("id");
         if !id.is_empty() {
-            self.id = id;
+            self.id = id.into_owned();
         }
-        for choice in choices.into_iter().take(1) {
-            let said = choice.delta.unwrap_or_default();
-            let (text, thought) = (word(said.content), word(said.reasoning_content));
-            let calls = said.tool_calls.unwrap_or_default();
-            if !text.is_empty() || !thought.is_empty() || !calls.is_empty() {
+        if let Some(choice) = choices.first() {
+            let said = choice.inside(&["delta", "message"]);
+            let text = said.word("content");
+            let thought = lenient::<Text<'_>>(said.any(REASONING)).is_some_and(|thought| !thought.0.is_empty());
+            let calls = lenient::<Vec<Object<'_>>>(said.get("tool_calls")).unwrap_or_default();
+            if !text.is_empty() || thought || !calls.is_empty() {
                 self.first_us = self.first_us.or(at_us);
             }
             self.text.push_str(&text);
-            self.thought |= !thought.is_empty();
+            self.thought |= thought;
             for (at, call) in (0..).zip(calls) {
-                let index = lenient(call.index).unwrap_or(at);
+                let index = lenient(call.get("index")).unwrap_or(at);
                 if !self.calls.contains_key(&index) {
                     self.end_calls(at_us);
                 }
+                let function = call.inside(&["function"]);
                 let (id, name, input, _) = self.calls.entry(index).or_default();
-                id.push_str(&word(call.id));
-                name.push_str(&word(call.function.name));
-                input.push_str(&word(call.function.arguments));
+                id.push_str(&call.word("id"));
+                name.push_str(&function.word("name"));
+                input.push_str(&function.word("arguments"));
             }
-            let finish = word(choice.finish_reason);
+            let finish = choice.word("finish_reason");
             if !finish.is_empty() {
-                self.finish = finish;
+                self.finish = finish.into_owned();
                 self.end_calls(at_us);
             }
         }
-        if let Some(stated) = lenient::<Stated>(usage) {
+        if let Some(stated) = lenient::<Stated>(frame.get("usage")) {
             self.usage = Some(stated.usage());
         }
         true
@@ -403,10 +285,10 @@ mod tests {
         let body = br#"{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"u"},{"type":"image_url","image_url":{"url":"data:"}}]},
             {"role":"assistant","content":null,"reasoning_content":"r","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}},{"id":"c2","type":"function","function":{"name":"g","arguments":"{}"}}]},
             {"role":"tool","tool_call_id":"c1","content":"x"},{"role":"tool","tool_call_id":"c2","content":[{"type":"text","text":"y"}]},{"role":"developer","content":"d"}],
-            "tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type": "object"}}}],"max_completion_tokens":7,"stream":true,"response_format":{"type":"json_schema"}}"#;
+            "tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type": "object"}}}],"max_completion_tokens":7,"stream":true}"#;
         let request = parse(body).unwrap();
         assert_eq!((request.system.len(), request.messages.len(), request.max_tokens), (1, 4, Some(7)));
-        assert_eq!((request.stream, request.wants_json), (Some(true), true));
+        assert_eq!(request.stream, Some(true));
         assert_eq!(
             (&*request.tools[0].name, &*request.tools[0].schema, &*request.tools[0].kind),
             ("f", r#"{"type":"object"}"#, "")

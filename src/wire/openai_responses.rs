@@ -6,73 +6,37 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::anthropic::request::{Text, lenient, list, text};
 use super::anthropic::{Answer, Block, ContentBlock, Made, Message, MessagesRequest, Role};
-use super::openai_chat::{Stated, arguments, content, role, tool, wants_json};
-use super::{Sse, WireError, compact};
-
-#[derive(Deserialize)]
-struct Fields<'a> {
-    #[serde(borrow)]
-    model: Option<&'a RawValue>,
-    #[serde(borrow)]
-    instructions: Option<&'a RawValue>,
-    #[serde(borrow)]
-    tools: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
-    #[serde(borrow)]
-    max_output_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
-    stream: Option<&'a RawValue>,
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    previous_response_id: Option<&'a RawValue>,
-}
+use super::json::{Object, compact, lenient, list, text};
+use super::openai_chat::{Stated, arguments, content, request, role, said};
+use super::{Sse, WireError};
 
 /// Reads a request body.
 ///
 /// # Errors
 /// If it is not JSON, or a part of the prompt is not of the form that the API has.
 pub fn parse(body: &[u8]) -> Result<MessagesRequest<'_>, WireError> {
-    #[derive(Deserialize)]
-    struct Wanted<'a> {
-        #[serde(borrow)]
-        format: Option<&'a RawValue>,
-    }
-    let fields: Fields<'_> = serde_json::from_slice(body)?;
-    let mut system: Vec<Block<'_>> = content(fields.instructions)?.into_iter().map(Block::Content).collect();
+    let fields = Object::parse(body)?;
+    let input = fields.get("input");
+    let mut system: Vec<Block<'_>> = content(fields.get("instructions"))?.into_iter().map(Block::Content).collect();
     let mut messages: Vec<Message<'_>> = Vec::new();
     let mut before = Kind::Other;
-    if fields.input.is_some_and(|input| input.get().starts_with('"')) {
-        let blocks = content(fields.input)?.into_iter().map(Block::Content).collect();
-        messages.push(Message { role: Role::User, blocks, last_mark: None, end: 0 });
+    if input.is_some_and(|input| input.get().starts_with('"')) {
+        messages.push(said(Role::User, content(input)?.into_iter().map(Block::Content).collect()));
     } else {
-        for raw in list(fields.input)? {
+        for raw in list(input)? {
             let (role, kind, blocks) = item(raw)?;
             match messages.last_mut() {
                 None if role == Role::System => system.extend(blocks),
                 Some(last) if last.role == role && kind == before && kind != Kind::Other => last.blocks.extend(blocks),
-                _ => messages.push(Message { role, blocks, last_mark: None, end: 0 }),
+                _ => messages.push(said(role, blocks)),
             }
             before = kind;
         }
     }
-    Ok(MessagesRequest {
-        model: lenient::<Text<'_>>(fields.model).map(|text| text.0).unwrap_or_default(),
-        tools: list(fields.tools)?.into_iter().map(tool).collect::<Result<_, _>>()?,
-        system,
-        messages,
-        messages_at: 0,
-        user_id: None,
-        max_tokens: lenient(fields.max_output_tokens),
-        stream: lenient(fields.stream),
-        wants_json: wants_json(lenient::<Wanted<'_>>(fields.text).and_then(|wanted| wanted.format)),
-    })
+    request(&fields, system, messages)
 }
 
 /// Which items go into one message.
@@ -86,61 +50,49 @@ enum Kind {
     Other,
 }
 
-#[derive(Deserialize)]
-struct Item<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    #[serde(borrow)]
-    role: Option<Text<'a>>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    summary: Option<&'a RawValue>,
-    #[serde(borrow)]
-    call_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow, alias = "input", alias = "action")]
-    arguments: Option<&'a RawValue>,
-    #[serde(borrow)]
-    output: Option<&'a RawValue>,
+/// What an item is; one that does not say is a message.
+fn kind_of<'a>(item: &Object<'a>) -> Result<Cow<'a, str>, WireError> {
+    item.get("type").map_or(Ok("message".into()), |kind| text(Some(kind)))
 }
 
 fn item(raw: &RawValue) -> Result<(Role, Kind, Vec<Block<'_>>), WireError> {
-    let item: Item<'_> = serde_json::from_str(raw.get())?;
-    let kind = item.kind.as_ref().map_or("message", |kind| &*kind.0);
-    Ok(match kind {
+    let item = Object::of(raw)?;
+    Ok(match &*kind_of(&item)? {
         "message" => {
-            let role = role(item.role.as_ref().map_or("user", |role| &*role.0))?.unwrap_or(Role::User);
+            let role = item.get("role").map_or(Ok(None), |word| role(&text(Some(word))?))?.unwrap_or(Role::User);
             let kind = if role == Role::Assistant { Kind::Answer } else { Kind::Other };
-            (role, kind, content(item.content)?.into_iter().map(Block::Content).collect())
+            (role, kind, content(item.get("content"))?.into_iter().map(Block::Content).collect())
         }
         "reasoning" => {
-            let shown = content(item.summary)?.into_iter().chain(content(item.content)?);
-            let thought = shown.filter_map(|block| match block {
-                ContentBlock::Text(text) => Some(text.into_owned()),
-                ContentBlock::Image(_) | ContentBlock::Document(_) | ContentBlock::Other(_) => None,
-            });
-            let thought = thought.collect::<Vec<_>>().join("\n");
-            (Role::Assistant, Kind::Answer, vec![Block::Thinking(Cow::Owned(thought))])
+            let shown = [item.get("summary"), item.get("content")];
+            let shown = shown.into_iter().map(texts).collect::<Result<Vec<_>, _>>()?.concat();
+            (Role::Assistant, Kind::Answer, vec![Block::Thinking(Cow::Owned(shown.join("\n")))])
         }
-        _ if kind.ends_with("_call_output") => {
-            let id = text(item.call_id)?;
-            (Role::User, Kind::Result, vec![Block::ToolResult { id, is_error: false, content: output(item.output)? }])
+        kind if kind.ends_with("_call_output") => {
+            let id = text(item.get("call_id"))?;
+            let content = output(item.get("output"))?;
+            (Role::User, Kind::Result, vec![Block::ToolResult { id, is_error: false, content }])
         }
-        _ if kind.ends_with("_call") => (Role::Assistant, Kind::Answer, vec![call(&item, kind)?]),
+        kind if kind.ends_with("_call") => (Role::Assistant, Kind::Answer, vec![call(&item, kind)?]),
         _ => (Role::User, Kind::Other, vec![Block::Content(ContentBlock::Other(compact(raw.get())))]),
     })
 }
 
-fn call<'a>(item: &Item<'a>, kind: &str) -> Result<Block<'a>, WireError> {
-    let id = text(item.call_id.or(item.id))?;
-    let named = text(item.name)?;
+fn call<'a>(item: &Object<'a>, kind: &str) -> Result<Block<'a>, WireError> {
+    let id = text(item.any(&["call_id", "id"]))?;
+    let named = text(item.get("name"))?;
     // Tools that the API itself defines have no name but that of their kind.
     let name = if named.is_empty() { Cow::Owned(kind.trim_end_matches("_call").to_owned()) } else { named };
-    Ok(Block::ToolUse { id, name, input: arguments(item.arguments)? })
+    Ok(Block::ToolUse { id, name, input: arguments(item.any(&["arguments", "input", "action"]))? })
+}
+
+/// The texts of content.
+fn texts(raw: Option<&RawValue>) -> Result<Vec<String>, WireError> {
+    let texts = content(raw)?.into_iter().filter_map(|block| match block {
+        ContentBlock::Text(text) => Some(text.into_owned()),
+        ContentBlock::Image(_) | ContentBlock::Document(_) | ContentBlock::Other(_) => None,
+    });
+    Ok(texts.collect())
 }
 
 /// What a tool said: a string, parts, or some other JSON.
@@ -153,14 +105,13 @@ fn output(raw: Option<&RawValue>) -> Result<Vec<ContentBlock<'_>>, WireError> {
 
 /// The id of the response that a request goes on from.
 pub fn goes_on_from(body: &[u8]) -> Option<String> {
-    let fields: Fields<'_> = serde_json::from_slice(body).ok()?;
-    lenient::<Text<'_>>(fields.previous_response_id).map(|id| id.0.into_owned()).filter(|id| !id.is_empty())
+    let id = Object::parse(body).ok()?.word("previous_response_id").into_owned();
+    (!id.is_empty()).then_some(id)
 }
 
 /// The items of a request's input, as they stand in the list.
 pub fn input_items(body: &[u8]) -> Option<String> {
-    let fields: Fields<'_> = serde_json::from_slice(body).ok()?;
-    let input = fields.input?.get();
+    let input = Object::parse(body).ok()?.get("input")?.get();
     match input.trim().strip_prefix('[').and_then(|inside| inside.strip_suffix(']')) {
         Some(inside) => Some(inside.trim().to_owned()),
         None => Some(format!(r#"{{"role":"user","content":{input}}}"#)),
@@ -169,27 +120,17 @@ pub fn input_items(body: &[u8]) -> Option<String> {
 
 /// The items of an answer, whole or streamed, as they would stand in the list of an input.
 pub fn output_items(answer: &[u8]) -> String {
-    #[derive(Deserialize)]
-    struct Whole<'a> {
-        #[serde(borrow)]
-        output: Vec<&'a RawValue>,
-    }
-    #[derive(Deserialize)]
-    struct Event<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Text<'a>,
-        #[serde(borrow)]
-        item: &'a RawValue,
-    }
-    if let Ok(whole) = serde_json::from_slice::<Whole<'_>>(answer) {
-        return whole.output.iter().map(|item| item.get()).collect::<Vec<_>>().join(",");
+    let whole = Object::parse(answer).unwrap_or_default();
+    if let Ok(items) = list(whole.get("output"))
+        && whole.get("output").is_some()
+    {
+        return items.iter().map(|item| item.get()).collect::<Vec<_>>().join(",");
     }
     let mut items = Vec::new();
     let mut each = |event: super::Event<'_>| {
-        if let Ok(event) = serde_json::from_slice::<Event<'_>>(event.data)
-            && event.kind.0 == "response.output_item.done"
-        {
-            items.push(event.item.get().to_owned());
+        let event = Object::parse(event.data).unwrap_or_default();
+        if let (Some(item), "response.output_item.done") = (event.get("item"), &*event.word("type")) {
+            items.push(item.get().to_owned());
         }
     };
     let mut sse = Sse::new();
@@ -202,9 +143,9 @@ pub fn output_items(answer: &[u8]) -> String {
 pub fn continued(body: &[u8], before: &[&str]) -> Option<Vec<u8>> {
     let own = input_items(body)?;
     let items: Vec<&str> = before.iter().copied().chain([&*own]).filter(|items| !items.is_empty()).collect();
-    let fields: BTreeMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
+    let fields = Object::parse(body).ok()?;
     let mut out = format!("{{\"input\":[{}]", items.join(","));
-    for (key, value) in fields.iter().filter(|(key, _)| !["input", "previous_response_id"].contains(&key.as_str())) {
+    for (key, value) in fields.0.iter().filter(|(key, _)| !["input", "previous_response_id"].contains(&&**key)) {
         out.push(',');
         out.push_str(&serde_json::to_string(key).ok()?);
         out.push(':');
@@ -212,44 +153,6 @@ pub fn continued(body: &[u8], before: &[&str]) -> Option<Vec<u8>> {
     }
     out.push('}');
     Some(out.into_bytes())
-}
-
-/// An answer, or an event of a stream; members of a wrong type are as if absent.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Frame<'a> {
-    #[serde(borrow)]
-    object: Option<&'a RawValue>,
-    #[serde(borrow)]
-    response: Option<&'a RawValue>,
-    #[serde(borrow)]
-    item: Option<&'a RawValue>,
-    #[serde(borrow)]
-    output_index: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Whole<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    status: Option<&'a RawValue>,
-    #[serde(borrow)]
-    output: Option<Vec<&'a RawValue>>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-    #[serde(borrow)]
-    incomplete_details: Option<Incomplete<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Incomplete<'a> {
-    #[serde(borrow)]
-    reason: Option<&'a RawValue>,
 }
 
 /// An answer of the Responses API, put together as it comes.
@@ -264,19 +167,20 @@ impl Building {
     /// Takes in an event of a stream, by its kind; false if it is none of this API.
     pub(super) fn event(&mut self, kind: &str, data: &[u8], at_us: Option<u64>) -> bool {
         let Some(kind) = kind.strip_prefix("response.") else { return false };
-        let frame: Frame<'_> = serde_json::from_slice(data).unwrap_or_default();
+        let frame = Object::parse(data).unwrap_or_default();
         self.seen = true;
-        let index = lenient(frame.output_index).unwrap_or_else(|| u64::try_from(self.made.len()).unwrap_or(u64::MAX));
+        let index =
+            lenient(frame.get("output_index")).unwrap_or_else(|| u64::try_from(self.made.len()).unwrap_or(u64::MAX));
         match kind {
             "output_item.added" => {
-                self.made.extend(frame.item.and_then(|item| made(item, None)).map(|made| (index, made)));
+                self.made.extend(frame.get("item").and_then(|item| made(item, None)).map(|made| (index, made)));
             }
             "output_item.done" => {
                 self.answer.first_content_us = self.answer.first_content_us.or(at_us);
-                self.made.extend(frame.item.and_then(|item| made(item, at_us)).map(|made| (index, made)));
+                self.made.extend(frame.get("item").and_then(|item| made(item, at_us)).map(|made| (index, made)));
             }
             "created" | "in_progress" | "completed" | "incomplete" | "failed" | "done" => {
-                self.whole(lenient(frame.response).unwrap_or_default(), !["created", "in_progress"].contains(&kind));
+                self.whole(&frame.inside(&["response"]), !["created", "in_progress"].contains(&kind));
             }
             _ if kind.rsplit('.').next() == Some("delta") => {
                 self.answer.first_content_us = self.answer.first_content_us.or(at_us);
@@ -288,50 +192,41 @@ impl Building {
 
     /// Takes in a whole answer; false if it is none of this API.
     pub(super) fn take(&mut self, data: &[u8]) -> bool {
-        let frame: Frame<'_> = serde_json::from_slice(data).unwrap_or_default();
-        self.seen = lenient::<Text<'_>>(frame.object).is_some_and(|object| object.0 == "response");
-        if let (true, Ok(whole)) = (self.seen, serde_json::from_slice(data)) {
-            self.whole(whole, true);
+        let whole = Object::parse(data).unwrap_or_default();
+        self.seen = whole.word("object") == "response";
+        if self.seen {
+            self.whole(&whole, true);
         }
         self.seen
     }
 
-    fn whole(&mut self, whole: Whole<'_>, last: bool) {
-        let word =
-            |raw: Option<&RawValue>| lenient::<Text<'_>>(raw).map(|text| text.0.into_owned()).unwrap_or_default();
-        self.answer.id = word(whole.id);
+    fn whole(&mut self, whole: &Object<'_>, last: bool) {
+        self.answer.id = whole.word("id").into_owned();
         if !last {
             return;
         }
         if self.made.is_empty() {
-            self.made =
-                (0..).zip(whole.output.unwrap_or_default().into_iter().filter_map(|item| made(item, None))).collect();
+            let items = lenient::<Vec<&RawValue>>(whole.get("output")).unwrap_or_default();
+            self.made = (0..).zip(items.into_iter().filter_map(|item| made(item, None))).collect();
         }
-        self.answer.usage = lenient::<Stated>(whole.usage).map(|stated| stated.usage()).unwrap_or_default();
-        let status = word(whole.status);
-        let reason = word(whole.incomplete_details.unwrap_or_default().reason);
+        self.answer.usage = lenient::<Stated>(whole.get("usage")).map(|stated| stated.usage()).unwrap_or_default();
+        let status = whole.word("status");
+        let reason = whole.inside(&["incomplete_details"]).word("reason");
         let calls = self.made.values().any(|made| matches!(made, Made::ToolUse { .. }));
         self.answer.whole = status != "failed" && status != "cancelled";
         self.answer.stop_reason = match (&*status, &*reason) {
             ("incomplete", "max_output_tokens") => "max_tokens".into(),
-            ("incomplete", _) => reason,
+            ("incomplete", _) => reason.into_owned(),
             ("failed" | "cancelled", _) => String::new(),
             _ if calls => "tool_use".into(),
             _ => "end_turn".into(),
         };
-        if status == "failed" || whole.error.is_some_and(|error| error.get() != "null") {
-            #[derive(Default, Deserialize)]
-            #[serde(default)]
-            struct Failure<'a> {
-                #[serde(borrow)]
-                code: Option<&'a RawValue>,
-            }
-            let code = word(lenient::<Failure<'_>>(whole.error).unwrap_or_default().code);
-            self.answer.error = match &*code {
+        if status == "failed" || whole.get("error").is_some() {
+            self.answer.error = match &*whole.inside(&["error"]).word("code") {
                 "rate_limit_exceeded" => "rate_limit_error".into(),
                 "server_is_overloaded" | "slow_down" => "overloaded_error".into(),
                 "" => "error".into(),
-                _ => code,
+                code => code.into(),
             };
         }
     }
@@ -344,18 +239,11 @@ impl Building {
 }
 
 fn made(raw: &RawValue, at_us: Option<u64>) -> Option<Made> {
-    let item: Item<'_> = serde_json::from_str(raw.get()).ok()?;
-    let kind = item.kind.as_ref().map_or("message", |kind| &*kind.0);
-    Some(match kind {
-        "message" => {
-            let texts = content(item.content).ok()?.into_iter().filter_map(|block| match block {
-                ContentBlock::Text(text) => Some(text.into_owned()),
-                ContentBlock::Image(_) | ContentBlock::Document(_) | ContentBlock::Other(_) => None,
-            });
-            Made::Text(texts.collect())
-        }
+    let item = Object::of(raw).ok()?;
+    Some(match &*kind_of(&item).ok()? {
+        "message" => Made::Text(texts(item.get("content")).ok()?.concat()),
         "reasoning" => Made::Thinking,
-        _ if kind.ends_with("_call") => match call(&item, kind).ok()? {
+        kind if kind.ends_with("_call") => match call(&item, kind).ok()? {
             Block::ToolUse { id, name, input } => Made::ToolUse {
                 id: id.into_owned(),
                 name: name.into_owned(),

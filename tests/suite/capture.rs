@@ -1,20 +1,17 @@
-//! Every recorder's log: the same session gives the same trace whatever recorded it, several logs complete one another, and broken
-//! logs lose only what is broken.
+//! Every recorder's log: the same session gives the same trace whatever recorded it, and several logs complete one another.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use tracecloak::capture::{Inputs, Limits, SkipReason, open};
 
-fn fixture(name: &str) -> PathBuf {
+pub(super) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/capture").join(name)
 }
 
 /// The summary and the graph of logs, with the private profile.
-fn convert(logs: &[PathBuf], flags: &[&str]) -> (Value, Value) {
+pub(super) fn convert(logs: &[PathBuf], flags: &[&str]) -> (Value, Value) {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace");
     let run = |arguments: &[&str]| -> Output {
@@ -53,6 +50,8 @@ fn fanout() -> Vec<PathBuf> {
     [
         "native/fanout.jsonl",
         "har/fanout.har",
+        "har/charles.har",
+        "har/proxyman.har",
         "mitmproxy/fanout.flow",
         "claude-tap/export.jsonl",
         "claude-tap/compact.json",
@@ -81,7 +80,7 @@ fn several_logs_of_a_session_complete_one_another_and_count_once() {
     assert_eq!(graph["sessions"][0]["requests"][0]["ttft_ms"], native["sessions"][0]["requests"][0]["ttft_ms"]);
     let kept = alone["records"]["kept"].as_u64().unwrap();
     assert_eq!(summary["records"]["kept"], kept);
-    assert_eq!(summary["joined"]["merged"], 6 * kept);
+    assert_eq!(summary["joined"]["merged"], 8 * kept);
     assert_eq!(summary["joined"]["conflicts"], 0);
     // A log without answers and one without system prompts make a whole together, which is the less whole one's request.
     let linear = ["claude-code-router/linear.log", "litellm/linear.jsonl"].map(fixture);
@@ -100,6 +99,7 @@ fn what_a_recorder_did_not_keep_is_said() {
     for (log, lost) in [
         ("litellm/linear.jsonl", ["system"].as_slice()),
         ("nginx/linear.log", &["answers"]),
+        ("har/browser.har", &["answers"]),
         ("claude-code-transcript/rows", &["system", "tools"]),
     ] {
         let (summary, _) = convert(&[fixture(log)], &[]);
@@ -112,11 +112,85 @@ fn what_a_recorder_did_not_keep_is_said() {
 #[test]
 fn a_folder_of_all_formats_converts_in_one_command_and_the_summary_adds_up() {
     let (summary, _) = convert(&[fixture("")], &[]);
+    let expected = glob::glob(fixture("*/*.json").to_str().unwrap()).unwrap().map(Result::unwrap);
+    let expected = expected.filter(|path| path.to_str().unwrap().ends_with(".expected.json")).count();
+    assert_eq!(summary["inputs"]["unknown"], expected);
     let records = &summary["records"];
     let skipped: u64 = records["skipped"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(records["read"].as_u64().unwrap(), records["kept"].as_u64().unwrap() + skipped);
     let formats = summary["inputs"]["formats"].as_array().unwrap();
     assert_eq!(formats.len(), tracecloak::capture::READERS.len(), "{formats:?}");
+}
+
+#[test]
+fn what_lies_beside_the_logs_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    fs::copy(fixture("native/linear.jsonl"), folder.path().join("log.jsonl")).unwrap();
+    let (alone, _) = convert(&[folder.path().to_owned()], &[]);
+    put("empty", b"");
+    let others: [(&str, &[u8]); 12] = [
+        ("package.json", br#"{"name":"x","version":"1.0.0","scripts":{"test":"node"},"dependencies":{"a":"1"}}"#),
+        ("tsconfig.json", b"{\n  // a comment\n  \"compilerOptions\": {\"strict\": true},\n}"),
+        ("graph.expected.json", b"{\"requests\":[\n{\"turn\":1,\"duration_ms\":4,\"request\":0,\"messages\":[]},\n{\"turn\":2,\"duration_ms\":4,\"messages\":3}\n]}"),
+        ("rows.jsonl", b"{\"id\":1,\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}\n{\"id\":2}\n"),
+        ("batch.jsonl", br#"{"custom_id":"1","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[]}}"#),
+        ("app.log", b"{\"level\":30,\"time\":1767225600000,\"pid\":7,\"hostname\":\"h\",\"reqId\":\"req-1\",\"req\":{\"method\":\"GET\",\"url\":\"/\"},\"msg\":\"incoming request\"}\n"),
+        ("table.csv", b"timestamp,request,status\n1,2,3\n"),
+        ("notes.md", b"# Notes\n\nA log begins with {\"tracecloak_capture\":1}.\n"),
+        ("picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"),
+        ("numbers.json", b"[1,2,3]"),
+        ("otel.json", br#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"POST","attributes":[]}]}]}]}"#),
+        ("weka.jsonl", br#"{"id":"s","models":["m"],"block_size":64,"requests":[{"t":0.0,"in":9,"hash_ids":[1]}]}"#),
+    ];
+    others.iter().for_each(|(name, bytes)| put(name, bytes));
+    let store = rusqlite::Connection::open(folder.path().join("cookies.sqlite3")).unwrap();
+    store.execute_batch("CREATE TABLE requests (id TEXT, url TEXT); CREATE TABLE records (session_id TEXT)").unwrap();
+    drop(store);
+    let (summary, _) = convert(&[folder.path().to_owned()], &[]);
+    let inputs = &summary["inputs"];
+    assert_eq!((&inputs["read"], &inputs["empty"]), (&1.into(), &1.into()), "{inputs}");
+    assert_eq!(inputs["unknown"], others.len() + 1);
+    assert_eq!(summary["records"], alone["records"]);
+}
+
+#[test]
+fn consent_is_by_the_session_that_headers_or_bodies_name_and_nothing_else_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, consent) = (folder.path().join("log.jsonl"), folder.path().join("ids"));
+    let row = |second: u32, headers: &str, body: &str| {
+        let start = 1_767_225_600_000_000_u64 + u64::from(second) * 1_000_000;
+        let row = serde_json::json!({"tracecloak_capture": 1, "method": "POST", "path": "/v1/messages", "start_us": start, "status": 200,
+            "headers": serde_json::from_str::<Value>(headers).unwrap(), "body": body});
+        format!("{row}\n")
+    };
+    let body = |user: &str| {
+        let prompt = serde_json::json!([{"role": "user", "content": user}]);
+        serde_json::json!({"model": "m", "metadata": {"user_id": user}, "messages": prompt}).to_string()
+    };
+    let json = r#"{"device_id":"d","session_id":"aaaa"}"#;
+    let rows = [
+        (true, "[]", body("user_00_account__session_AAAA")),
+        (true, "[]", body(json)),
+        (true, r#"[["X-Claude-Code-Session-Id","aaaa"]]"#, body("nobody")),
+        (true, r#"[["x-session-id","child"],["x-parent-session-id","aaaa"]]"#, body("nobody")),
+        // A header decides where there is one.
+        (false, r#"[["X-Claude-Code-Session-Id","bbbb"]]"#, body(json)),
+        (false, r#"[["session-id","bbbb"]]"#, body(json)),
+        (false, "[]", body("user_00_account__session_bbbb")),
+        (false, "[]", body("nobody")),
+        // Would be counted as broken if they were read.
+        (false, r#"[["X-Claude-Code-Session-Id","bbbb"]]"#, "{broken".into()),
+        (false, "[]", r#"{"messages":7,"metadata":{"user_id":"user_00_account__session_bbbb"}}"#.into()),
+        (false, "[]", "{broken".into()),
+    ];
+    let text: String = rows.iter().zip(0..).map(|((_, headers, body), second)| row(second, headers, body)).collect();
+    fs::write(&log, text).unwrap();
+    fs::write(&consent, "aAaA\n").unwrap();
+    let (summary, _) = convert(&[log], &["--consent", consent.to_str().unwrap()]);
+    let kept = rows.iter().filter(|(kept, ..)| *kept).count();
+    assert_eq!(summary["records"]["kept"], kept);
+    assert_eq!(summary["records"]["skipped"], serde_json::json!({"not_selected": rows.len() - kept}));
 }
 
 #[test]
@@ -147,115 +221,5 @@ fn a_selection_keeps_what_was_asked_for_and_counts_the_rest() {
             (kept, summary["records"]["read"].as_u64().unwrap() - kept),
             "{flags:?}"
         );
-    }
-}
-
-/// How many records of a log are good, and how many were lost for which reason.
-fn read(log: &Path) -> Option<(usize, BTreeMap<SkipReason, usize>)> {
-    let inputs = Inputs::expand(&[log]).unwrap();
-    let (_, records) = open(&inputs.list()[0], Limits::default()).ok()?;
-    let (mut good, mut lost) = (0, BTreeMap::new());
-    for record in records {
-        match record {
-            Ok(_) => good += 1,
-            Err(error) => *lost.entry(error.reason).or_default() += 1,
-        }
-    }
-    Some((good, lost))
-}
-
-/// A log of each format, and whether its records are lines.
-const LOGS: [(&str, bool); 15] = [
-    ("native/linear.jsonl", true),
-    ("claude-trace/linear.jsonl", true),
-    ("har/fanout.har", false),
-    ("claude-tap/export.jsonl", true),
-    ("claude-tap/old.jsonl", true),
-    ("claude-tap/compact.json", false),
-    ("claude-tap/lossy.json", false),
-    ("claude-tap/store.sqlite3", false),
-    ("mitmproxy/fanout.flow", false),
-    ("claude-code-proxy/api.json", false),
-    ("claude-code-proxy/store.sqlite3", false),
-    ("litellm/linear.jsonl", true),
-    ("claude-code-router/linear.log", true),
-    ("envoy-tap/linear.json", true),
-    ("nginx/linear.log", true),
-];
-
-#[test]
-fn broken_logs_of_every_format_lose_only_what_is_broken() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log");
-    for (name, by_line) in LOGS {
-        let whole = fs::read(fixture(name)).unwrap();
-        let read_bytes = |bytes: &[u8]| {
-            fs::write(&path, bytes).unwrap();
-            read(&path)
-        };
-        let (all, lost) = read_bytes(&whole).unwrap();
-        assert!(all > 3 && lost.is_empty(), "{name}");
-        let length = whole.len();
-        // Cut: what stood before is kept.
-        let mut before = 0;
-        for tenth in [3, 5, 8, 9] {
-            let good = read_bytes(&whole[..length * tenth / 10]).map_or(0, |(good, _)| good);
-            assert!(
-                good >= before && good < all || name.ends_with("sqlite3") || name.contains("router"),
-                "{name} cut at {tenth} tenths: {good} of {all}"
-            );
-            before = good;
-        }
-        // Bytes that are anything, in the middle: one record, or what follows it where nothing tells them apart.
-        for (byte, at) in [(0, length / 2), (b'"', length / 3), (0xff, length * 2 / 3), (b'}', length / 2)] {
-            let mut broken = whole.clone();
-            broken[at] = byte;
-            let found = read_bytes(&broken);
-            assert!(!by_line || found.is_some_and(|(good, _)| good + 1 >= all), "{name}");
-        }
-        if by_line {
-            let lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
-            let middle = lines.len() / 2;
-            // Reordered: all are there.
-            let reversed: Vec<u8> = lines.iter().rev().flat_map(|line| line.to_vec()).collect();
-            assert!(name.contains("router") || read_bytes(&reversed).unwrap().0 == all, "{name} reordered");
-            // Lines of another kind, of wrong types, half written.
-            for line in [
-                &b"{\"half\":\n"[..],
-                b"garbage \xf0\x28\n",
-                b"[[[[\n",
-                &lines[middle][..lines[middle].len() / 2],
-                b"{}\n",
-            ] {
-                let mut with = lines[..middle].concat();
-                with.extend_from_slice(line);
-                with.push(b'\n');
-                with.extend_from_slice(&lines[middle..].concat());
-                let (good, lost) = read_bytes(&with).unwrap();
-                assert_eq!(good, all, "{name}");
-                assert!(lost.values().sum::<usize>() <= 1, "{name}: {lost:?}");
-            }
-        }
-    }
-}
-
-#[test]
-fn a_broken_transcript_loses_only_what_is_broken() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log.jsonl");
-    let main = fs::read_dir(fixture("claude-code-transcript/rows")).unwrap().next().unwrap().unwrap().path();
-    let whole = fs::read(main).unwrap();
-    let lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
-    fs::write(&path, &whole).unwrap();
-    let (all, _) = read(&path).unwrap();
-    for at in 0..lines.len().min(10) {
-        let broken: Vec<u8> = lines
-            .iter()
-            .enumerate()
-            .flat_map(|(line, text)| if line == at { b"{\"type\":\n".to_vec() } else { text.to_vec() })
-            .collect();
-        fs::write(&path, broken).unwrap();
-        let (good, lost) = read(&path).unwrap();
-        assert!(good + 1 >= all && lost.values().sum::<usize>() == 1);
     }
 }

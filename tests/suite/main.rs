@@ -11,6 +11,8 @@ mod architecture;
 #[cfg(test)]
 mod audit;
 #[cfg(test)]
+mod brokenlogs;
+#[cfg(test)]
 mod capture;
 #[cfg(test)]
 mod cli;
@@ -22,6 +24,8 @@ mod derive;
 mod formats;
 #[cfg(test)]
 mod imported;
+#[cfg(test)]
+mod lineage;
 #[cfg(test)]
 mod mock;
 #[cfg(test)]

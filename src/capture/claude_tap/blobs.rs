@@ -99,27 +99,31 @@ pub(super) fn read(mut source: Box<dyn Read + Send>, limits: Limits, input: u32)
     if u64::try_from(bytes.len()).map_or(true, |length| length > limits.record_bytes) {
         return fail(SkipReason::TooLarge);
     }
-    let Ok(text) = String::from_utf8(bytes) else { return fail(SkipReason::NotUtf8) };
+    let text = Text::from(bytes);
+    let inside = |key, close| {
+        let mut found = Vec::new();
+        if let Some(start) = objects::member(text.as_bytes(), key) {
+            objects::elements(text.as_bytes(), start + 1, close, &mut found);
+        }
+        found
+    };
     let mut blobs = Blobs::default();
-    let kept = objects::member(text.as_bytes(), "blobs").and_then(|start| text.get(start..));
-    if let Some(fields) =
-        kept.and_then(|kept| serde_json::Deserializer::from_str(kept).into_iter::<json::Fields>().next()?.ok())
-    {
-        for (hash, blob) in fields.0 {
+    for (_, member) in inside("blobs", b'}') {
+        let whole = Text::from([&b"{"[..], member, b"}"].concat());
+        let fields = whole.as_str().and_then(|whole| serde_json::from_str::<json::Fields>(whole).ok());
+        for (hash, blob) in fields.map(|fields| fields.0).unwrap_or_default() {
             if let (Some(hash), Ok(kept)) = (hash.as_str(), serde_json::from_str::<Kept>(blob.get())) {
                 blobs.0.insert(hash.to_owned(), Text::from(kept.payload.get()));
             }
         }
     }
-    let mut found = Vec::new();
-    if let Some(start) = objects::member(text.as_bytes(), "records") {
-        objects::elements(text.as_bytes(), start + 1, &mut found);
-    }
+    let found = inside("records", b']');
     let ranges: Vec<_> = found.into_iter().map(|(at, object)| (at, object.len())).collect();
-    let text = Text::from(text);
     Box::new((1..).zip(ranges).map(move |(record, (start, length))| {
         let position = at(record, u64::try_from(start).unwrap_or(u64::MAX));
-        let object = text.as_str().and_then(|text| text.get(start..start + length)).unwrap_or_default();
-        exchange(object, &blobs, position, limits).map_err(|reason| LogError { position, reason })
+        let object = text.as_bytes().get(start..start + length).unwrap_or_default();
+        let object = std::str::from_utf8(object).map_err(|_| SkipReason::NotUtf8);
+        let exchange = object.and_then(|object| exchange(object, &blobs, position, limits));
+        exchange.map_err(|reason| LogError { position, reason })
     }))
 }

@@ -37,8 +37,8 @@ impl LogReader for ClaudeTap {
     }
 
     fn sniff(&self, head: &[u8]) -> Sniff {
-        let whole = judge(&outline(head));
-        if whole == Sniff::Match { whole } else { sniff_lines(head, judge).max(whole) }
+        let whole = outline(head);
+        if is_lossy(&whole) { Sniff::Match } else { sniff_lines(head, judge).max(judge(&whole)) }
     }
 
     fn read(&self, mut source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
@@ -68,15 +68,18 @@ impl LogReader for ClaudeTap {
 fn judge(outline: &Outline) -> Sniff {
     let has = |parent: &[u8], key: &[u8]| outline.contains(&(parent, key));
     let top = |key: &[u8]| has(b"", key);
-    if top(TRACE)
-        || top(RECORD)
-        || top(b"duration_ms") && top(b"turn") && (top(b"request") || top(b"messages"))
-        || top(b"upstream_base_url") && top(b"capture")
-    {
+    let record = top(b"duration_ms") && top(b"turn") && has(b"request", b"path");
+    if top(TRACE) || top(RECORD) || record || top(b"upstream_base_url") && top(b"capture") {
         Sniff::Match
     } else {
         Sniff::Mismatch
     }
+}
+
+/// Whether a document, not a line of one, lists turns with messages and a response.
+fn is_lossy(outline: &Outline) -> bool {
+    let keys: [(&[u8], &[u8]); 4] = [(b"", b"turn"), (b"", b"duration_ms"), (b"", b"messages"), (b"messages", b"role")];
+    keys.iter().all(|key| outline.contains(key))
 }
 
 #[derive(Deserialize)]
@@ -146,7 +149,7 @@ fn exchange(text: &str, blobs: &Blobs, position: Position, limits: Limits) -> Re
     let text = whole.as_str().ok_or(SkipReason::NotUtf8)?;
     let record: Record = json::parse(text, limits)?;
     let end = json::get(record.timestamp, |raw| rfc3339(json::text(raw)?.as_str()?))?;
-    let spent = json::get(record.duration_ms, |raw| micros(raw.get(), 1e3))?.unwrap_or(0);
+    let spent = json::get(record.duration_ms, |raw| micros(raw.get(), 1e3))?.filter(|spent| *spent >= 0).unwrap_or(0);
     let mut exchange = Exchange {
         position,
         response: ResponseBody::Lost,

@@ -7,23 +7,13 @@ use std::collections::hash_map::Entry;
 use super::blobs::Blobs;
 use super::exchange;
 use crate::capture::database::Database;
-use crate::capture::exchange::{Exchange, LogError, Position, SkipReason};
+use crate::capture::exchange::{Exchange, Position, SkipReason};
 use crate::capture::reader::{Limits, Records};
 use crate::capture::text::Text;
 
 /// The records of a store.
 pub(super) fn read(database: Database, limits: Limits, input: u32) -> Records {
-    let rows = match database.rows("SELECT rowid FROM records ORDER BY session_id, record_index") {
-        Ok(rows) => rows,
-        Err(reason) => {
-            let position = Position { input, record: 1, offset: 0 };
-            return Box::new(std::iter::once(Err(LogError { position, reason })));
-        }
-    };
-    Box::new((1..).zip(rows).map(move |(record, row)| {
-        let position = Position { input, record, offset: 0 };
-        read_row(&database, row, position, limits).map_err(|reason| LogError { position, reason })
-    }))
+    database.records("records", input, read_row, limits)
 }
 
 fn read_row(database: &Database, row: i64, position: Position, limits: Limits) -> Result<Exchange, SkipReason> {

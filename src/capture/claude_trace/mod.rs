@@ -52,7 +52,7 @@ fn judge(outline: &Outline) -> Sniff {
     let timed = has(b"", b"logged_at") || has(b"request", b"timestamp") || has(b"response", b"status_code");
     if has(b"", b"request") && timed && outline.iter().all(known) {
         Sniff::Match
-    } else if !outline.is_empty() && outline.iter().all(known) {
+    } else if (has(b"", b"request") || has(b"", b"response")) && outline.iter().all(known) {
         Sniff::Unsure
     } else {
         Sniff::Mismatch

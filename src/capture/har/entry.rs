@@ -149,9 +149,11 @@ fn response(exchange: &mut Exchange, response: Response, limits: Limits) -> Resu
     if size > 0 || expected {
         exchange.response = ResponseBody::Lost;
     }
-    // mitmproxy leaves out what was cut or cancelled, and what it streamed; then it has no request body either.
+    // mitmproxy leaves out what was cut or cancelled, and what it streamed; then it has no request body either. Others write no
+    // text, or null, where they kept none.
     let streamed = matches!(exchange.body, Body::Lost);
-    if exchange.status.is_none() || expected && size <= 0 && !streamed {
+    let empty = response.content.as_ref().is_some_and(|content| content.text.is_some());
+    if exchange.status.is_none() || expected && empty && size == 0 && !streamed {
         exchange.cut = exchange.cut.or(Some(Cut::Unknown));
     }
     Ok(())

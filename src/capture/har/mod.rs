@@ -23,12 +23,14 @@ impl LogReader for Har {
     fn sniff(&self, head: &[u8]) -> Sniff {
         let keys = outline(head);
         let has = |parent: &str, key: &str| keys.contains(&(parent.as_bytes(), key.as_bytes()));
-        let (log, entries) = (has("", "log"), has("", "entries"));
-        if log && ["version", "creator", "browser", "pages", "entries"].iter().any(|key| has("log", key))
+        let entries = has("", "entries");
+        // Its pages may fill the head, but what wrote it stands before them.
+        if has("log", "entries")
+            || has("log", "version") && (has("log", "creator") || has("log", "pages"))
             || entries && (has("entries", "startedDateTime") || has("entries", "request"))
         {
             Sniff::Match
-        } else if log || entries && !keys.iter().any(|(parent, _)| *parent == b"entries") {
+        } else if entries && !keys.iter().any(|(parent, _)| *parent == b"entries") {
             Sniff::Unsure
         } else {
             Sniff::Mismatch

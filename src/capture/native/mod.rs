@@ -60,11 +60,16 @@ const FIELDS: [&str; 15] = [
     "cut",
 ];
 
+/// Of those, the ones that may fill a head before the mark comes.
+const LARGE: [&[u8]; 4] = [b"body", b"body_base64", b"response", b"response_base64"];
+
 fn judge(outline: &Outline) -> Sniff {
-    let mut top = outline.iter().filter(|(parent, _)| parent.is_empty()).map(|(_, key)| *key).peekable();
+    let mut top = outline.iter().filter(|(parent, _)| parent.is_empty()).map(|(_, key)| *key);
     if top.clone().any(|key| key == MARK.as_bytes()) {
         Sniff::Match
-    } else if top.peek().is_some() && top.all(|key| FIELDS.iter().any(|field| field.as_bytes() == key)) {
+    } else if top.clone().any(|key| LARGE.contains(&key))
+        && top.all(|key| FIELDS.iter().any(|field| field.as_bytes() == key))
+    {
         Sniff::Unsure
     } else {
         Sniff::Mismatch

@@ -36,21 +36,23 @@ impl LogReader for Transcript {
     }
 
     fn read(&self, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
-        rebuild::records(&Rows::read(source, limits, input), None, &Facts::default(), limits)
+        rebuild::records(Rows::read(source, limits, input), None, Facts::default(), limits)
     }
 
     fn read_file(&self, path: &Path, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
         let own = Rows::read(source, limits, input);
-        let facts = facts(path, limits).unwrap_or_default();
+        let workflow = path.iter().any(|folder| folder == "workflows");
+        let facts = Facts { workflow, ..facts(path, limits).unwrap_or_default() };
         let parent = own.fork_of.as_ref().and_then(|_| session(path)).and_then(|path| File::open(path).ok());
         let parent = parent.map(|file| Rows::read(Box::new(file), limits, input));
-        rebuild::records(&own, parent.as_ref(), &facts, limits)
+        rebuild::records(own, parent, facts, limits)
     }
 }
 
 fn judge(outline: &Outline) -> Sniff {
     let has = |key: &str| outline.iter().any(|(parent, found)| parent.is_empty() && *found == key.as_bytes());
-    let row = has("uuid") && has("parentUuid") && has("timestamp");
+    // The others may come behind a message that is larger than the head.
+    let row = has("parentUuid") && (has("isSidechain") || has("uuid") && has("timestamp"));
     // Kinds of rows that have no place in the tree; journals of workflows hold no requests.
     let other = has("type")
         && has("sessionId")
@@ -66,6 +68,8 @@ struct Facts {
     call: Option<Text>,
     /// The agent that made the call, unless the main one did.
     parent: Option<Text>,
+    /// It lies among the agents of a workflow.
+    workflow: bool,
 }
 
 /// The facts in `agent-<id>.meta.json`, beside `agent-<id>.jsonl`.
@@ -81,7 +85,11 @@ fn facts(path: &Path, limits: Limits) -> Option<Facts> {
     let mut text = Vec::new();
     file.take(limits.record_bytes.min(1 << 20)).read_to_end(&mut text).ok()?;
     let meta: Meta = serde_json::from_slice(&text).ok()?;
-    Some(Facts { call: meta.tool_use_id.map(Text::from), parent: meta.parent_agent_id.map(Text::from) })
+    Some(Facts {
+        call: meta.tool_use_id.map(Text::from),
+        parent: meta.parent_agent_id.map(Text::from),
+        workflow: false,
+    })
 }
 
 /// The file of the session that an agent's file belongs to.

@@ -13,48 +13,75 @@ use super::Facts;
 use super::exact::{self, message};
 use super::rows::{Answer, Kept, Row, Said, Transcript};
 use crate::capture::exchange::{
-    Body, Cut, Exchange, Headers, LogError, Piece, Position, Provenance, ResponseBody, Trust,
+    Body, Cut, Exchange, Headers, LogError, Piece, Position, Provenance, ResponseBody, SkipReason, Trust,
 };
 use crate::capture::json::{self, Fields};
 use crate::capture::reader::{Limits, Records};
 use crate::capture::text::Text;
 
-/// The requests of a transcript, in the order of their rows, and its broken rows.
-pub(super) fn records(own: &Transcript, parent: Option<&Transcript>, facts: &Facts, limits: Limits) -> Records {
-    let mut found: Vec<(u64, Result<Exchange, LogError>)> = Vec::new();
+/// The requests of a transcript, in the order of their rows, and its broken rows. Each is built when it is asked for: together they
+/// are much larger than the transcript.
+pub(super) fn records(own: Transcript, parent: Option<Transcript>, facts: Facts, limits: Limits) -> Records {
+    let found = plan(&own, parent.as_ref());
+    let builder = Builder { exact: exact::messages(&own), own, parent, facts, limits };
+    Box::new(found.into_iter().filter_map(move |(_, record)| builder.build(record)))
+}
+
+/// What the records are made of, in the order of their rows.
+fn plan(own: &Transcript, parent: Option<&Transcript>) -> Vec<(u64, Record)> {
+    let mut found: Vec<(u64, Record)> = Vec::new();
     for (record, offset, reason) in &own.broken {
         let position = Position { input: own.input, record: *record, offset: *offset };
-        found.push((*record, Err(LogError { position, reason: *reason })));
+        found.push((*record, Record::Broken(LogError { position, reason: *reason })));
     }
-    let builder = Builder { exact: exact::messages(own), own, parent, facts };
     let theirs: HashSet<&str> =
         parent.iter().flat_map(|parent| &parent.answers).map(|answer| answer.id.as_str()).collect();
-    let kept: HashMap<&str, &Kept> = own.kept.iter().map(|kept| (kept.id.as_str(), kept)).collect();
+    let kept: HashMap<&str, usize> = own.kept.iter().zip(0..).map(|(kept, at)| (kept.id.as_str(), at)).collect();
     let mut answered = HashSet::new();
-    for answer in own.answers.iter().filter(|answer| !theirs.contains(answer.id.as_str())) {
+    for (at, answer) in own.answers.iter().enumerate().filter(|(_, answer)| !theirs.contains(answer.id.as_str())) {
         let request = answer.reference.as_deref().and_then(|id| kept.get(id)).copied();
-        answered.extend(request.map(|kept| kept.id.as_str()));
-        found.extend(builder.answered(answer, request, limits));
+        answered.extend(request);
+        let first = own.rows.get(answer.first).map(|row| row.position.record);
+        found.extend(first.map(|first| (first, Record::Answered(at, request))));
     }
-    for (at, request) in own.kept.iter().enumerate().filter(|(_, kept)| !answered.contains(kept.id.as_str())) {
-        found.extend(builder.unanswered(request, own.kept.get(at + 1), limits));
+    for (at, request) in own.kept.iter().enumerate().filter(|(at, _)| !answered.contains(at)) {
+        found.push((request.position.record, Record::Unanswered(at)));
     }
     found.sort_by_key(|(record, _)| *record);
-    Box::new(found.into_iter().map(|(_, record)| record))
+    found
 }
 
-struct Builder<'a> {
-    own: &'a Transcript,
-    parent: Option<&'a Transcript>,
-    facts: &'a Facts,
+/// What a record is made of: answers and kept requests by their number.
+enum Record {
+    Broken(LogError),
+    Answered(usize, Option<usize>),
+    Unanswered(usize),
+}
+
+struct Builder {
+    own: Transcript,
+    parent: Option<Transcript>,
+    facts: Facts,
     exact: HashMap<String, Vec<Arc<Text>>>,
+    limits: Limits,
 }
 
-/// A record, and its place among the rows.
-type Found = (u64, Result<Exchange, LogError>);
+impl Builder {
+    fn build(&self, record: Record) -> Option<Result<Exchange, LogError>> {
+        match record {
+            Record::Broken(error) => Some(Err(error)),
+            Record::Answered(answer, kept) => {
+                let kept = kept.and_then(|kept| self.own.kept.get(kept));
+                self.answered(self.own.answers.get(answer)?, kept).map(Ok)
+            }
+            Record::Unanswered(kept) => {
+                let next = self.own.kept.get(kept + 1);
+                Some(self.unanswered(self.own.kept.get(kept)?, next))
+            }
+        }
+    }
 
-impl Builder<'_> {
-    fn answered(&self, answer: &Answer, kept: Option<&Kept>, limits: Limits) -> Option<Found> {
+    fn answered(&self, answer: &Answer, kept: Option<&Kept>) -> Option<Exchange> {
         let (first, last) = (self.own.rows.get(answer.first)?, self.own.rows.get(answer.last)?);
         let rows = self.leading_to(first);
         let mut exchange = self.exchange(first.position, answer.agent.as_ref());
@@ -63,11 +90,11 @@ impl Builder<'_> {
         exchange.status = Some(200);
         if let Some((kept, messages)) = exact {
             exchange.start = kept.time;
-            self.request(&mut exchange, kept, messages, limits);
+            self.request(&mut exchange, kept, messages);
         } else {
             let asked = rows.iter().filter(|row| matches!(row.said, Said::Sent { .. }));
             exchange.start = kept.and_then(|kept| kept.time).or(asked.filter_map(|row| row.time).max()).or(first.time);
-            self.rebuilt(&mut exchange, &rows, answer, limits);
+            self.rebuilt(&mut exchange, &rows, answer);
         }
         if let Some(id) = &answer.request_id {
             exchange.response_headers.0.push(("request-id".into(), id.clone()));
@@ -75,15 +102,16 @@ impl Builder<'_> {
         // An answer that was stopped has rows, but no reason.
         exchange.cut = answer.stop.is_none().then_some(Cut::Client);
         exchange.response = ResponseBody::Pieces(vec![Piece { at_us: None, text: self.response(answer) }]);
-        Some((first.position.record, Ok(exchange)))
+        Some(exchange)
     }
 
     /// A request without an answer: it failed as the client says; else it was given up, unless it was sent again.
-    fn unanswered(&self, kept: &Kept, next: Option<&Kept>, limits: Limits) -> Option<Found> {
-        let messages = self.exact.get(&kept.id)?;
+    fn unanswered(&self, kept: &Kept, next: Option<&Kept>) -> Result<Exchange, LogError> {
+        let lost = LogError { position: kept.position, reason: SkipReason::BodyLost };
+        let messages = self.exact.get(&kept.id).ok_or(lost)?;
         let mut exchange = self.exchange(kept.position, kept.agent.as_ref());
         exchange.start = kept.time;
-        self.request(&mut exchange, kept, messages, limits);
+        self.request(&mut exchange, kept, messages);
         exchange.response = ResponseBody::Lost;
         match &kept.failed {
             Some((status, time, id)) => {
@@ -94,7 +122,7 @@ impl Builder<'_> {
             }
             None => exchange.cut = Some(if next.is_some() { Cut::Upstream } else { Cut::Client }),
         }
-        Some((kept.position.record, Ok(exchange)))
+        Ok(exchange)
     }
 
     fn exchange(&self, position: Position, agent: Option<&Text>) -> Exchange {
@@ -115,6 +143,7 @@ impl Builder<'_> {
             provenance: Provenance {
                 spawn_call: self.facts.call.clone(),
                 trust: Trust::Client,
+                in_workflow: self.facts.workflow,
                 ..Provenance::default()
             },
             ..Exchange::default()
@@ -122,7 +151,7 @@ impl Builder<'_> {
     }
 
     /// The body of a kept request.
-    fn request(&self, exchange: &mut Exchange, kept: &Kept, messages: &[Arc<Text>], limits: Limits) {
+    fn request(&self, exchange: &mut Exchange, kept: &Kept, messages: &[Arc<Text>]) {
         let marked: Vec<Arc<Text>> = messages
             .iter()
             .enumerate()
@@ -137,11 +166,11 @@ impl Builder<'_> {
             (exchange.provenance.no_system, exchange.provenance.no_tools) = (true, true);
         }
         let (system, tools) = shape.map_or((None, None), |(system, tools)| (system.as_ref(), tools.as_ref()));
-        exchange.body = body(kept.params.as_ref(), &marked, system, tools, limits);
+        exchange.body = body(kept.params.as_ref(), &marked, system, tools, self.limits);
     }
 
     /// The body of a request of which only rows are left. A fork has its parent's system and tools.
-    fn rebuilt(&self, exchange: &mut Exchange, rows: &[&Row], answer: &Answer, limits: Limits) {
+    fn rebuilt(&self, exchange: &mut Exchange, rows: &[&Row], answer: &Answer) {
         let mut messages: Vec<(&str, &str, Vec<Arc<Text>>)> = Vec::new();
         for row in rows {
             let (role, id, blocks) = match &row.said {
@@ -156,7 +185,7 @@ impl Builder<'_> {
         }
         let messages: Vec<Arc<Text>> =
             messages.iter().map(|(role, _, blocks)| Arc::new(message(role, blocks))).collect();
-        let of = self.parent.unwrap_or(self.own);
+        let of = self.parent.as_ref().unwrap_or(&self.own);
         let shape = of.last_shape.as_ref().and_then(|hash| of.shapes.get(hash));
         let (system, tools) = shape.map_or((None, None), |(system, tools)| (system.as_ref(), tools.as_ref()));
         let whole = shape.is_some();
@@ -164,18 +193,18 @@ impl Builder<'_> {
         (exchange.provenance.no_system, exchange.provenance.no_tools) = (!whole, !whole);
         let model = answer.model.as_ref().and_then(|model| serde_json::to_string(model.as_str()?).ok());
         let params = model.map(|model| Text::from(format!("{{\"model\":{model}}}")));
-        exchange.body = body(params.as_ref(), &messages, system, tools, limits);
+        exchange.body = body(params.as_ref(), &messages, system, tools, self.limits);
     }
 
     /// The rows that an answer followed from, in their order; those of the parent first, for a fork.
     fn leading_to(&self, first: &Row) -> Vec<&Row> {
         let mut rows = Vec::new();
-        if let (Some(parent), Some(last)) = (self.parent, &self.own.fork_of)
+        if let (Some(parent), Some(last)) = (&self.parent, &self.own.fork_of)
             && let Some(last) = parent.by_uuid.get(last).and_then(|at| parent.rows.get(*at))
         {
             rows = above(parent, Some(&last.uuid));
         }
-        rows.extend(above(self.own, first.parent.as_ref()));
+        rows.extend(above(&self.own, first.parent.as_ref()));
         rows
     }
 

@@ -208,7 +208,10 @@ impl Transcript {
             }
             _ => return Ok(()),
         }
-        let Some(uuid) = string(fact.uuid) else { return Ok(()) };
+        let Some(uuid) = string(fact.uuid) else {
+            let holds = fact.message.is_some();
+            return if holds { Err(SkipReason::Malformed) } else { Ok(()) };
+        };
         let time = json::get(fact.timestamp, |raw| rfc3339(json::text(raw)?.as_str()?))?;
         let said = match &*kind {
             "user" => Said::Sent { role: "user", blocks: blocks(fact.message)?.1 },

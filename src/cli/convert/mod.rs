@@ -124,8 +124,9 @@ fn read(
                 continue;
             }
             // What lies beside the logs in a folder is no mistake; a file that was named is.
-            Err(_) if input.named().is_none() && !args.strict => {
-                counts.unknown += 1;
+            Err(error) if input.named().is_none() && !args.strict => {
+                let is_unknown = matches!(error, OpenError::Unknown { .. });
+                *if is_unknown { &mut counts.unknown } else { &mut counts.unreadable } += 1;
                 continue;
             }
             Err(error) => {

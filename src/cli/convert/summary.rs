@@ -23,6 +23,7 @@ pub(super) struct InputCounts {
     pub(super) read: u64,
     pub(super) empty: u64,
     pub(super) unknown: u64,
+    pub(super) unreadable: u64,
     pub(super) formats: BTreeSet<SourceFormat>,
     pub(super) errors: Vec<LogError>,
 }
@@ -52,7 +53,7 @@ impl Report<'_> {
     fn json(&self) -> Value {
         let Self { manifest, summary, inputs, .. } = self;
         json!({
-            "inputs": { "read": inputs.read, "empty": inputs.empty, "unknown": inputs.unknown, "formats": inputs.formats },
+            "inputs": { "read": inputs.read, "empty": inputs.empty, "unknown": inputs.unknown, "unreadable": inputs.unreadable, "formats": inputs.formats },
             "records": {
                 "read": summary.read, "kept": summary.kept, "auxiliary": summary.auxiliary,
                 "in_small_sessions": summary.in_small_sessions, "skipped": skipped(summary),
@@ -84,7 +85,11 @@ impl Report<'_> {
         let Self { manifest, summary, inputs, .. } = self;
         let totals = &manifest.totals;
         let formats: Vec<&str> = inputs.formats.iter().map(|format| format.word()).collect();
-        let others = [(inputs.empty, "empty"), (inputs.unknown, "in no known format")];
+        let others = [
+            (inputs.empty, "empty"),
+            (inputs.unknown, "in no known format"),
+            (inputs.unreadable, "that cannot be read"),
+        ];
         let others: Vec<String> = others
             .iter()
             .filter(|(count, _)| *count > 0)

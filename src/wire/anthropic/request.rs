@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::wire::{WireError, compact};
+use crate::wire::WireError;
+use crate::wire::json::{Object, Text, compact, lenient, list, text};
 
 /// A request body, in the parts that a trace needs.
 pub struct MessagesRequest<'a> {
@@ -27,8 +28,6 @@ pub struct MessagesRequest<'a> {
     pub max_tokens: Option<u64>,
     /// Whether a stream is asked for.
     pub stream: Option<bool>,
-    /// Whether the answer must follow a JSON schema.
-    pub wants_json: bool,
 }
 
 /// A tool definition.
@@ -126,18 +125,6 @@ impl<'a> MessagesRequest<'a> {
             max_tokens: Option<&'a RawValue>,
             #[serde(borrow)]
             stream: Option<&'a RawValue>,
-            #[serde(borrow)]
-            output_config: Option<&'a RawValue>,
-        }
-        #[derive(Deserialize)]
-        struct Metadata<'a> {
-            #[serde(borrow)]
-            user_id: Option<Text<'a>>,
-        }
-        #[derive(Deserialize)]
-        struct OutputConfig<'a> {
-            #[serde(borrow)]
-            format: Option<&'a RawValue>,
         }
         let fields: Fields<'a> = serde_json::from_slice(body)?;
         Ok(Self {
@@ -152,9 +139,21 @@ impl<'a> MessagesRequest<'a> {
             user_id: lenient::<Metadata<'_>>(fields.metadata).and_then(|metadata| metadata.user_id).map(|text| text.0),
             max_tokens: lenient(fields.max_tokens),
             stream: lenient(fields.stream),
-            wants_json: lenient::<OutputConfig<'_>>(fields.output_config).is_some_and(|config| config.format.is_some()),
         })
     }
+}
+
+#[derive(Deserialize)]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    user_id: Option<Text<'a>>,
+}
+
+/// Of a body only its `metadata.user_id`, or its `user` as chat completions have it.
+pub fn user_id(body: &[u8]) -> Option<Cow<'_, str>> {
+    let fields = Object::parse(body).ok()?;
+    let user_id = lenient::<Metadata<'_>>(fields.get("metadata")).and_then(|metadata| metadata.user_id);
+    user_id.or_else(|| lenient(fields.get("user"))).map(|text| text.0)
 }
 
 /// Reads messages from `at`, an offset behind the bracket that opens them or behind a message. Gives them, and the offset of the
@@ -165,14 +164,21 @@ impl<'a> MessagesRequest<'a> {
 pub fn messages_from(body: &[u8], mut at: usize) -> Result<(Vec<Message<'_>>, usize), WireError> {
     let broken = WireError { line: 0, column: at, too_deep: false };
     let mut messages = Vec::new();
+    let is_space = |byte: &u8| b" \t\r\n".contains(byte);
+    // Which byte came before: a bracket, the end of a message, or a comma.
+    let mut before = body.get(..at).and_then(|before| before.iter().rfind(|byte| !is_space(byte))).copied();
     loop {
         let rest = body.get(at..).unwrap_or_default();
-        let space = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        let space = rest.iter().take_while(|byte| is_space(byte)).count();
         at += space;
-        match rest.get(space) {
-            Some(b']') => return Ok((messages, at)),
-            Some(b',') => at += 1,
-            Some(b'{') => {
+        match (rest.get(space), before) {
+            (Some(b']'), Some(b'[' | b'}')) => return Ok((messages, at)),
+            (Some(b','), Some(b'}')) => {
+                before = Some(b',');
+                at += 1;
+            }
+            (Some(b'{'), Some(b'[' | b',')) => {
+                before = Some(b'}');
                 let raw =
                     serde_json::Deserializer::from_slice(rest).into_iter::<&RawValue>().next().ok_or(broken)??;
                 messages.push(message(raw, body)?);
@@ -186,46 +192,6 @@ pub fn messages_from(body: &[u8], mut at: usize) -> Result<(Vec<Message<'_>>, us
 /// The offset in `body` of the end of a part of it.
 fn end_of(body: &[u8], part: &str) -> usize {
     part.as_ptr().addr().saturating_sub(body.as_ptr().addr()) + part.len()
-}
-
-/// A JSON string, borrowed where it holds no escapes. Half surrogate pairs, which harnesses make when they cut a string, become
-/// replacement characters.
-pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = Text<'de>;
-            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                formatter.write_str("a string")
-            }
-            fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Text<'de>, E> {
-                Ok(Text(String::from_utf8_lossy(bytes)))
-            }
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
-            }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        // As bytes: serde_json lets half surrogate pairs through there only.
-        deserializer.deserialize_bytes(Visitor)
-    }
-}
-
-/// A value that is as if absent where its type is wrong.
-pub(in crate::wire) fn lenient<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str(raw?.get()).ok()
-}
-
-pub(in crate::wire) fn list(raw: Option<&RawValue>) -> Result<Vec<&RawValue>, WireError> {
-    let list = raw.map(|raw| serde_json::from_str::<Option<Vec<&RawValue>>>(raw.get())).transpose()?;
-    Ok(list.flatten().unwrap_or_default())
 }
 
 fn tool(raw: &RawValue) -> Result<ToolDefinition<'_>, WireError> {
@@ -337,19 +303,13 @@ fn block(raw: &RawValue, depth: u8) -> Result<Block<'_>, WireError> {
     })
 }
 
-/// A text; a null or missing one is empty. Another type is an error, since the prompt can't be laid out.
-pub(in crate::wire) fn text(raw: Option<&RawValue>) -> Result<Cow<'_, str>, WireError> {
-    let text = raw.map(|raw| serde_json::from_str::<Option<Text<'_>>>(raw.get())).transpose()?.flatten();
-    Ok(text.map(|text| text.0).unwrap_or_default())
-}
-
 /// An object as sent, but for its `cache_control`, which moves every turn.
 fn without_cache_control(raw: &RawValue) -> Result<Cow<'_, str>, WireError> {
     if memchr::memmem::find(raw.get().as_bytes(), b"\"cache_control\"").is_none() {
         return Ok(compact(raw.get()));
     }
     let mut out = String::from("{");
-    for (key, value) in Members::deserialize(&mut serde_json::Deserializer::from_str(raw.get()))?.0 {
+    for (key, value) in Object::of(raw)?.0 {
         if key != "cache_control" {
             if out.len() > 1 {
                 out.push(',');
@@ -361,29 +321,6 @@ fn without_cache_control(raw: &RawValue) -> Result<Cow<'_, str>, WireError> {
     }
     out.push('}');
     Ok(Cow::Owned(out))
-}
-
-/// The members of an object, in order.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = Members<'de>;
-            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                formatter.write_str("an object")
-            }
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some((Text(key), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
-                    members.push((key, value));
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(Visitor)
-    }
 }
 
 #[cfg(test)]
@@ -405,7 +342,7 @@ mod tests {
         assert!(
             matches!(&content[1], ContentBlock::Other(raw) if raw == r#"{"type":"tool_reference","tool_name":"q"}"#)
         );
-        assert_eq!((request.max_tokens, request.stream, request.wants_json), (Some(5), Some(true), true));
+        assert_eq!((request.max_tokens, request.stream), (Some(5), Some(true)));
     }
 
     #[test]

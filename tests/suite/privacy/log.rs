@@ -16,7 +16,7 @@ pub(super) struct Log {
     records: Vec<Value>,
 }
 
-/// Every fixture.
+/// Every fixture whose texts stand in the open; two HAR files hold bodies in base64.
 pub(super) fn fixtures() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = ["jsonl", "har"]
         .iter()
@@ -24,6 +24,7 @@ pub(super) fn fixtures() -> Vec<PathBuf> {
             glob::glob(&format!("{}/fixtures/capture/*/*.{ending}", env!("CARGO_MANIFEST_DIR"))).unwrap()
         })
         .map(Result::unwrap)
+        .filter(|path| !["har/charles.har", "har/proxyman.har"].iter().any(|name| path.ends_with(name)))
         .collect();
     found.sort();
     assert!(found.len() >= 17);
