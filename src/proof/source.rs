@@ -100,16 +100,23 @@ impl<'t> SourceCheck<'t> {
         let mut hashes = Hashes::new(tokens);
         let mut whole = true;
         residual.each(&mut |piece| match piece {
-            Piece::Bytes { place, offset, bytes, words } => {
-                index.add(place, &[], offset, bytes);
-                if !words {
-                    hashes.ids_of_text(place, bytes);
-                }
-                whole &= closure::walk(bytes, decode, &mut |decoded, bytes| {
-                    index.add(place, decoded, 0, bytes);
-                    if !words {
-                        hashes.ids_of_text(place, bytes);
+            Piece::Bytes { place, offset, bytes, words, ids } => {
+                let mut note = |bytes: &[u8]| {
+                    if ids {
+                        hashes.ids_of_text(place, bytes)
                     }
+                };
+                index.add(place, &[], offset, bytes);
+                note(bytes);
+                whole &= closure::walk(bytes, decode, &mut |decoded, bytes| {
+                    if let Some(words) = words {
+                        let mut bytes = bytes.to_vec();
+                        words.mask(&mut bytes);
+                        index.add(place, decoded, 0, &bytes);
+                    } else {
+                        index.add(place, decoded, 0, bytes);
+                    }
+                    note(bytes);
                 });
             }
             Piece::Numbers { place, values } => {

@@ -21,6 +21,10 @@ mod derive;
 #[cfg(test)]
 mod formats;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod mock;
 #[cfg(test)]
 mod otherformats;

@@ -19,6 +19,20 @@ pub(crate) enum Physical {
 }
 
 impl Physical {
+    /// Parquet's number.
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            Self::Boolean => 0,
+            Self::Int32 => 1,
+            Self::Int64 => 2,
+            Self::Int96 => 3,
+            Self::Float => 4,
+            Self::Double => 5,
+            Self::Bytes => 6,
+            Self::Fixed(_) => 7,
+        }
+    }
+
     pub(crate) fn parse(number: i64, length: Option<usize>) -> Option<Self> {
         Some(match number {
             0 => Self::Boolean,
