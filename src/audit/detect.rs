@@ -87,7 +87,7 @@ pub(crate) enum Disguise {
 
 /// How integers hide text, if they do. `open` says that nothing declares them, so that less proof is asked for.
 pub(crate) fn disguise(values: &[i64], open: bool) -> Option<Disguise> {
-    if packed(values) {
+    if values.chunks(4096).any(packed) {
         return Some(Disguise::Packed);
     }
     let ascii = |value| u8::try_from(value).ok().map(char::from).filter(char::is_ascii);
@@ -100,11 +100,11 @@ pub(crate) fn disguise(values: &[i64], open: bool) -> Option<Disguise> {
     let step = |pair: &[i64; 2]| i64::wrapping_sub(pair[1], pair[0]);
     let steps: Vec<i64> = values.array_windows().map(step).collect();
     let small = |value| ascii(value).filter(|c| c.is_ascii_lowercase() || *c == ' ');
-    if run(&steps, 24, small) || (open && run(&steps, 16, ascii)) {
+    if run(&steps, if open { 12 } else { 24 }, small) {
         return Some(Disguise::Steps);
     }
     let long = values.iter().filter(|value| **value >= 100_000).take(1 << 12);
-    if digits(long.map(ToString::to_string), if open { 8 } else { 24 }) {
+    if digits(long.map(ToString::to_string), if open { 8 } else { 16 }) {
         return Some(Disguise::Digits);
     }
     [1, 2, 4]
@@ -115,7 +115,8 @@ pub(crate) fn disguise(values: &[i64], open: bool) -> Option<Disguise> {
 
 /// Whether decimal digits, two or three a character, are a text.
 fn digits(numbers: impl Iterator<Item = String> + Clone, least: usize) -> bool {
-    [2, 3].into_iter().any(|width| {
+    // Of two digits, every second pair is a character; of three, one in sixteen.
+    [(2, 24), (3, least)].into_iter().any(|(width, least)| {
         let points = numbers.clone().flat_map(|number| {
             // A leading zero may have gone.
             let padded = format!("{number:0>width$}", width = number.len().next_multiple_of(width));
@@ -146,19 +147,19 @@ fn low_bits(values: impl Iterator<Item = i64> + Clone, width: usize) -> bool {
                 }
                 Some(byte)
             });
-            plane(&mut bytes)
+            plane(&mut bytes, |byte| (0x20..0x7f).contains(&byte))
         })
     })
 }
 
 /// Whether bytes hold a run of characters that is a text.
-fn plane(bytes: &mut dyn Iterator<Item = i64>) -> bool {
+fn plane(bytes: &mut dyn Iterator<Item = i64>, accept: fn(u8) -> bool) -> bool {
     let mut text = String::new();
     for byte in bytes.chain([0]) {
-        match u8::try_from(byte).ok().filter(|byte| (0x20..0x7f).contains(byte)) {
+        match u8::try_from(byte).ok().filter(|byte| accept(*byte)) {
             Some(byte) if text.len() < 1 << 12 => text.push(byte.into()),
             _ => {
-                if reads(&text, 16) {
+                if reads(&text, 24) {
                     return true;
                 }
                 text.clear();
@@ -176,7 +177,9 @@ pub(crate) fn bits_hide_text(bits: &[bool]) -> bool {
             let mut bits = values().skip(offset);
             move || (0..7).try_fold(0, |byte, at| Some(byte | bits.next()? << if big { 6 - at } else { at }))
         };
-        plane(&mut std::iter::from_fn(bytes(true))) || plane(&mut std::iter::from_fn(bytes(false)))
+        // Three of four bytes of noise are characters, but few are of a kind.
+        let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b' ';
+        plane(&mut std::iter::from_fn(bytes(true)), letter) || plane(&mut std::iter::from_fn(bytes(false)), letter)
     });
     seven || low_bits(values(), 1)
 }
@@ -209,8 +212,11 @@ fn run(values: &[i64], least: usize, character: impl Fn(i64) -> Option<char>) ->
                 text.clear();
             }
         }
-        if text.len() > 1 << 16 {
-            return reads(&text, least);
+        if text.len() > 1 << 12 {
+            if reads(&text, least) {
+                return true;
+            }
+            text.clear();
         }
     }
     false
@@ -289,6 +295,9 @@ fn low_bytes(values: &[i64], least: usize) -> bool {
             high = 0;
         }
         if bytes.len() > 1 << 12 {
+            if check(&bytes, high) {
+                return true;
+            }
             bytes.clear();
             high = 0;
         }
@@ -304,7 +313,8 @@ pub(crate) fn floats_hide_text(values: &[f64]) -> bool {
         let text = value.to_string();
         text.split_once('.').map(|(_, fraction)| fraction.to_owned()).filter(|fraction| fraction.len() >= 5)
     });
-    packed(&bits) || packed(&halves) || digits(fractions, 16)
+    let fractions_bits: Vec<i64> = bits.iter().map(|bits| bits & 0xffff_ffff_ffff).collect();
+    packed(&bits) || packed(&halves) || packed(&fractions_bits) || digits(fractions, 12)
 }
 
 /// The nearest number of four bytes.

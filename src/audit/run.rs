@@ -56,6 +56,8 @@ pub struct SourceOutcome {
     pub ran: Vec<&'static str>,
     /// What they found.
     pub findings: Vec<Finding>,
+    /// Whether logs were given.
+    pub asked: bool,
 }
 
 /// Findings that were there before, as `id:file:column`.
@@ -86,6 +88,9 @@ pub enum AuditError {
     /// More files than one audit takes.
     #[error("more than {FILES} files")]
     TooMany,
+    /// There is no file at or below the paths.
+    #[error("no file to audit")]
+    Nothing,
     /// `--allow` names no check.
     #[error("no check has this id")]
     NoCheck,
@@ -165,11 +170,15 @@ pub fn audit(paths: &[PathBuf], options: &Options) -> Result<Outcome, AuditError
         }
     }
     let Run { files, columns, .. } = run;
+    if files.is_empty() && !report.undecodable {
+        return Err(AuditError::Nothing);
+    }
     CHECKS.iter().for_each(|check| check.dataset(&dataset, &mut report));
     report.begin("all files");
     let not_run: Vec<_> = NEED_LOGS.iter().copied().filter(|id| !options.source.ran.contains(id)).collect();
     if not_run.contains(&"L100") {
-        note(&mut report, "L104", "the logs were not given");
+        let asked = "the logs, or what is audited, could not be looked at as a whole";
+        note(&mut report, "L104", if options.source.asked { asked } else { "the logs were not given" });
     }
     if options.core_dumps {
         note(&mut report, "L141", "the system writes core dumps");
@@ -237,23 +246,26 @@ impl Run<'_> {
                 return Ok(());
             }
             if kind.is_dir() {
-                if naming(&name.to_string_lossy()) > Naming::Generic {
-                    feed.report.begin(&self.label(&relative, number));
-                    let mut view = FileView::default();
-                    self.names(&relative, &mut view.facts);
-                    conclude(&view, feed);
-                }
+                feed.report.begin(&self.label(&relative, number));
+                let mut view = FileView::default();
+                self.names(&relative, &mut view.facts);
+                conclude(&view, feed);
                 self.folder(&path, &relative, number, feed)?;
             } else if kind.is_file() {
                 self.file(&path, &relative, number, feed)?;
             } else {
-                feed.report.begin(&self.label(&relative, number));
-                let mut view = FileView::default();
-                view.facts.add(Kind::Undecodable, Place::default(), "a link, a socket or a device", None);
-                conclude(&view, feed);
+                self.special(&relative, number, feed);
             }
         }
         Ok(())
+    }
+
+    /// A link, a socket or a device: what is packed with the rest is not what could be read here.
+    fn special(&self, relative: &Path, number: usize, feed: &mut Feed<'_>) {
+        feed.report.begin(&self.label(relative, number));
+        let mut view = FileView::default();
+        view.facts.add(Kind::Undecodable, Place::default(), "a link, a socket or a device", None);
+        conclude(&view, feed);
     }
 
     fn label(&self, relative: &Path, number: usize) -> String {
@@ -286,9 +298,6 @@ impl Run<'_> {
         } else {
             facts.name(name.as_encoded_bytes(), Place::default());
         }
-        if super::detect::has_date(&text) {
-            facts.add(Kind::NameDate, Place::default(), "a date in a file name", None);
-        }
     }
 
     fn keep(&mut self, file: String, seen: Digest, view: &FileView) {
@@ -317,7 +326,9 @@ impl Run<'_> {
             let (path, relative) = (path.join(name), relative.join(name));
             let kind = fs::symlink_metadata(&path)?.file_type();
             let expected = view.format_files.contains(name.to_str().unwrap_or_default());
-            if !expected && kind.is_dir() {
+            if !kind.is_dir() && !kind.is_file() {
+                self.special(&relative, number, feed);
+            } else if !expected && kind.is_dir() {
                 self.folder(&path, &relative, number, feed)?;
             } else if !expected || damaged {
                 self.file(&path, &relative, number, feed)?;

@@ -34,7 +34,7 @@ pub(super) struct Source<'a> {
 impl Source<'_> {
     /// What it has in common with each of `paths`.
     pub(super) fn compare(&self, paths: &[PathBuf]) -> anyhow::Result<SourceOutcome> {
-        let mut outcome = SourceOutcome::default();
+        let mut outcome = SourceOutcome { asked: !self.logs.is_empty(), ..SourceOutcome::default() };
         let residuals = if self.logs.is_empty() && self.canaries.is_none() { &[][..] } else { paths };
         let residual = |(number, path): (usize, &PathBuf)| {
             Residual::of(path).with_context(|| format!("could not read path {}", number + 1))
@@ -52,6 +52,7 @@ impl Source<'_> {
             key_material(file, paths, &mut outcome.findings)?;
             outcome.ran.push("L103");
         }
+        outcome.findings = merged(outcome.findings);
         Ok(outcome)
     }
 
@@ -103,8 +104,7 @@ fn key_material(file: &Path, paths: &[PathBuf], found: &mut Vec<Finding>) -> any
     let key = key::read(file)?;
     let digits = key::render(&key);
     let digits = digits.trim_ascii();
-    let forms =
-        [key.to_vec(), digits.to_vec(), digits.to_ascii_uppercase(), STANDARD_NO_PAD.encode(key.as_ref()).into_bytes()];
+    let forms = [key.to_vec(), digits.to_vec(), digits.to_ascii_uppercase(), STANDARD_NO_PAD.encode(*key).into_bytes()];
     for (number, path) in paths.iter().enumerate() {
         let entries = WalkDir::new(path).sort_by_file_name().into_iter();
         for entry in entries.filter(|entry| entry.as_ref().map_or(true, |entry| entry.file_type().is_file())) {
@@ -131,6 +131,22 @@ fn holds(path: &Path, forms: &[Vec<u8>]) -> std::io::Result<bool> {
             return Ok(true);
         }
     }
+}
+
+/// One finding for each check and column, with how many there are, as the other checks report.
+fn merged(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut merged: Vec<Finding> = Vec::new();
+    for finding in findings {
+        match merged.iter_mut().find(|known| known.key() == finding.key()) {
+            Some(known) => {
+                known.count += finding.count;
+                known.severity = known.severity.max(finding.severity);
+                known.length = known.length.max(finding.length);
+            }
+            None => merged.push(finding),
+        }
+    }
+    merged
 }
 
 fn matched(id: &'static str, window: &Match, message: &'static str) -> Finding {

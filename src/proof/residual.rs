@@ -63,7 +63,7 @@ impl Residual {
         let mut residual = Self::default();
         let proved = read_whole(path);
         let mut files = 0;
-        for entry in WalkDir::new(path).follow_links(true).sort_by_file_name() {
+        for entry in WalkDir::new(path).sort_by_file_name() {
             let entry = entry.map_err(|error| ProofError::io(&error.into()))?;
             let below = entry.path().strip_prefix(path).unwrap_or(entry.path());
             let known = FileName::parse(&below.to_string_lossy()).filter(|_| proved.is_some());
@@ -88,7 +88,13 @@ impl Residual {
             let file = entry.into_path();
             match (known, &proved) {
                 (Some(FileName::Table { .. }), Some(_)) => residual.items.push(Item::Table(place, file)),
-                (Some(known), Some(manifest)) if renders_again(known, manifest, &file) => {}
+                (Some(known), Some(manifest)) if renders_again(known, manifest, &file) => {
+                    // What is written again is not proved: digests are whatever the manifest says.
+                    let digests = [&manifest.tokenizer.sha256, &manifest.chat_template.sha256];
+                    for digest in digests.into_iter().flatten() {
+                        residual.push(&place, digest.to_string().into_bytes());
+                    }
+                }
                 _ => residual.items.push(Item::Foreign(place, file)),
             }
         }

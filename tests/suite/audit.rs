@@ -157,7 +157,7 @@ fn the_source_check_and_core_dumps_are_spoken_of() {
     let scratch = tempdir().unwrap();
     let clean = fixture("L001", "clean").unwrap();
     let with = |source, core_dumps| {
-        let source = SourceOutcome { ran: if source { vec!["L100"] } else { vec![] }, findings: vec![] };
+        let source = SourceOutcome { ran: if source { vec!["L100"] } else { vec![] }, ..SourceOutcome::default() };
         audit(std::slice::from_ref(&clean), &Options { source, core_dumps, ..options(&scratch) }).unwrap()
     };
     assert!(ids(&with(false, false)).contains("L104") && !ids(&with(true, false)).contains("L104"));

@@ -86,7 +86,6 @@ pub(crate) fn read(bytes: &[u8], depth: usize, feed: &mut Feed<'_>) -> FileView 
         }) {
             add(Kind::Archive, "an archive entry with bytes in unused parts of its header");
         }
-        view.facts.merge(names);
         match header.get(156) {
             Some(b'0' | 0) => {
                 let inner = open(body, depth + 1, feed);
@@ -98,12 +97,18 @@ pub(crate) fn read(bytes: &[u8], depth: usize, feed: &mut Feed<'_>) -> FileView 
             Some(b'5') if body.is_empty() => (),
             _ => add(Kind::Archive, "an archive entry that is no file: a link or an extended header"),
         }
+        view.facts.merge(names);
         let end = at + 512 + body.len();
         let next = end.next_multiple_of(512);
         if bytes.get(end..next.min(bytes.len())).unwrap_or_default().iter().any(|byte| *byte != 0) {
-            view.facts.add(Kind::Padding, place, "padding of an archive that is not zero", None);
+            view.facts.add(Kind::Unowned, place, "padding of an archive that is not zero", None);
         }
         (at, entry) = (next, entry + 1);
+    }
+    let rest = bytes.get(at..).unwrap_or_default();
+    if rest.iter().any(|byte| *byte != 0) {
+        let message = "bytes after the end of the archive";
+        view.facts.add(Kind::Unowned, Place::at(at), message, Some(crate::audit::wide(rest.len())));
     }
     view
 }

@@ -24,7 +24,7 @@ const TEXT: usize = 1 << 20;
 /// Different values of a column that are counted one by one.
 const DISTINCT: usize = 1 << 14;
 /// Block ids of one session.
-const IDS: usize = 1 << 28;
+pub(crate) const IDS: usize = 1 << 26;
 
 /// What is shared by all files of a run.
 #[derive(Debug)]
@@ -399,7 +399,7 @@ impl<'f, 'a> Collector<'f, 'a> {
             // Eight of them spell a byte, in either order.
             let byte = |bits: &[bool]| bits.iter().fold(0, |byte, bit| byte << 1 | u64::from(*bit));
             sink.numbers(&label, &mut bits.chunks(8).map(byte));
-            sink.numbers(&label, &mut bits.rchunks(8).map(byte).map(u64::reverse_bits).map(|byte| byte >> 56));
+            sink.numbers(&label, &mut bits.chunks(8).map(byte).map(u64::reverse_bits).map(|byte| byte >> 56));
         }
         let column = ColumnView {
             label: &label,

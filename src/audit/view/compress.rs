@@ -155,8 +155,33 @@ fn frame(rest: &[u8], place: &Place, left: &mut usize, facts: &mut Facts, out: O
     let size = ::zstd::zstd_safe::find_frame_compressed_size(rest).unwrap_or(0);
     let frame = rest.get(..size).filter(|frame| !frame.is_empty()).ok_or(DAMAGED)?;
     let mut decoder = ::zstd::stream::read::Decoder::with_buffer(frame).map_err(|_| DAMAGED)?;
+    if has_empty_blocks(frame) {
+        facts.add(Kind::Archive, place.clone(), "a zstd frame with blocks that hold nothing", None);
+    }
     // A frame may claim a window of any size; nobody writes one beyond 128 MiB.
     decoder.window_log_max(27).map_err(|_| DAMAGED)?;
     pump(decoder, left, out)?;
     Ok(size)
+}
+
+/// Whether a frame has a block without content that is not its last: of such a block's bytes no reader shows anything.
+fn has_empty_blocks(frame: &[u8]) -> bool {
+    let Some(descriptor) = frame.get(4) else { return false };
+    let single = descriptor & 0x20 != 0;
+    let size = [usize::from(single), 2, 4, 8];
+    let dictionary = [0, 1, 2, 4];
+    let field = |sizes: [usize; 4], which: u8| sizes.get(usize::from(which)).copied().unwrap_or(0);
+    let mut at = 5 + usize::from(!single) + field(dictionary, descriptor & 3) + field(size, descriptor >> 6);
+    while let Some([a, b, c]) = frame.get(at..).and_then(|rest| rest.first_chunk::<3>()) {
+        let head = u32::from_le_bytes([*a, *b, *c, 0]);
+        let (last, kind, size) = (head & 1 == 1, head >> 1 & 3, crate::audit::narrow((head >> 3).into()));
+        if size == 0 && (!last || kind == 1) {
+            return true;
+        }
+        if last {
+            return false;
+        }
+        at += 3 + if kind == 1 { 1 } else { size };
+    }
+    false
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::audit::detect::has_date;
 use crate::audit::finding::Place;
 use crate::audit::vocab::words::{Naming, naming};
 
@@ -97,6 +98,9 @@ impl Facts {
 
     /// Adds what the name of a file, a folder or an entry tells.
     pub fn name(&mut self, name: &[u8], place: Place) {
+        if has_date(&String::from_utf8_lossy(name)) {
+            self.add(Kind::NameDate, place.clone(), "a date in a name", None);
+        }
         match std::str::from_utf8(name).map_or(Naming::Text, naming) {
             Naming::Generic => (),
             Naming::Word => self.add(Kind::FileWord, place, "a name with one word that is not generic", None),

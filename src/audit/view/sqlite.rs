@@ -66,7 +66,7 @@ fn rows(input: &[u8], to: &mut Collector<'_, '_>) -> Result<()> {
         let node = to.nodes.child(0, table.as_bytes(), to.row);
         let mut select = connection.prepare(&format!("SELECT * FROM \"{}\"", table.replace('"', "\"\"")))?;
         let columns: Vec<usize> =
-            select.column_names().iter().map(|column| to.nodes.child(node, column.as_bytes(), 0)).collect();
+            select.column_names().map(|column| to.nodes.child(node, column.as_bytes(), 0)).collect();
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
             if to.row >= ROWS {

@@ -177,6 +177,10 @@ fn parts(name: &[u8]) -> Option<Vec<Part>> {
         before = c;
     }
     words.retain(|word| !word.is_empty());
+    // Letters one by one spell anything.
+    if words.iter().filter(|word| word.len() == 1 && !word.bytes().all(|byte| byte.is_ascii_digit())).count() > 2 {
+        return None;
+    }
     let part = |word: String| {
         let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
         let (digits, is_generic) = (word.len() - stem.len(), stem.is_empty() || is_word(stem) || is_word(&word));

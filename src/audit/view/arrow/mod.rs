@@ -249,22 +249,35 @@ impl<'b> Stream<'b> {
             }
         };
         let body = self.input.get(message.body.clone())?;
-        let mut owned = Vec::new();
+        let mut owned: Vec<Range<usize>> =
+            ranges.iter().map(|(offset, length)| Some(*offset..offset.checked_add(*length)?)).collect::<Option<_>>()?;
+        owned.sort_by_key(|range| (range.start, range.end));
+        let mut end = 0;
+        for range in owned.into_iter().chain(std::iter::once(body.len()..body.len())) {
+            // Shared bytes would be read as often as they are claimed.
+            if range.start < end || range.end > body.len() {
+                return None;
+            }
+            if body.get(end..range.start)?.iter().any(|byte| *byte != 0) {
+                let place = Place::at(message.body.start + end);
+                to.view.facts.add(Kind::Unowned, place, "bytes between the buffers of a batch", None);
+            }
+            end = range.end;
+        }
         let mut buffers = Vec::new();
         for (offset, length) in ranges {
-            let stored = body.get(offset..offset.checked_add(length)?)?;
-            owned.push(offset..offset + length);
+            let stored = body.get(offset..offset + length)?;
             buffers.push(match (compression, stored.split_first_chunk::<8>()) {
                 (None, _) | (_, None) => stored.to_vec(),
                 (Some(codec), Some((size, packed))) => match (i64::from_le_bytes(*size), codec) {
                     (-1, _) => packed.to_vec(),
-                    (size, codec @ (0 | 1)) => {
+                    (size, 0 | 1) => {
                         let size = usize::try_from(size).ok()?;
                         to.feed.left = to.feed.left.checked_sub(size)?;
-                        let content = if codec == 0 {
-                            lz4::frame(packed, size)
-                        } else {
-                            compress::whole(packed, &mut size.clone(), &mut to.view.facts)
+                        let mut left = size;
+                        let content = match codec {
+                            0 => lz4::frame(packed, size),
+                            _ => compress::whole(packed, &mut left, &mut to.view.facts),
                         };
                         content.filter(|content| content.len() == size)?
                     }
@@ -275,23 +288,6 @@ impl<'b> Stream<'b> {
             if let (Some(0), Some(buffer), Some(sink)) = (compression, buffers.last(), to.feed.sink.as_mut()) {
                 sink.raw(buffer);
             }
-        }
-        owned.sort_by_key(|range| range.start);
-        let mut end = 0;
-        for range in owned.into_iter().chain(std::iter::once(body.len()..body.len())) {
-            if body.get(end..range.start).unwrap_or_default().iter().any(|byte| *byte != 0) {
-                to.view.facts.add(
-                    Kind::Unowned,
-                    Place::at(message.body.start + end),
-                    "bytes between the buffers of a batch",
-                    None,
-                );
-            }
-            // Shared bytes would be read as often as they are claimed.
-            if range.start < end && range.start < range.end {
-                return None;
-            }
-            end = end.max(range.end);
         }
         let place = Place::at(message.at);
         let budget = self.values.min(to.feed.limits.values);

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 pub(crate) use self::spelling::Seen;
 use self::spelling::{Bad, Gap, NONE, Reader, SPACE, Step};
-use super::collect::Collector;
+use super::collect::{Collector, IDS};
 use super::fact::Kind;
 use crate::audit::finding::Place;
 
@@ -23,7 +23,7 @@ pub(crate) fn looks_like(bytes: &[u8]) -> bool {
 
 /// Names of the members of the first record, for recognising the format.
 pub(crate) fn first_keys(bytes: &[u8]) -> Vec<Cow<'_, [u8]>> {
-    let mut reader = Reader { bytes, at: 0, seen: Seen::default() };
+    let mut reader = Reader::new(bytes, Seen::default());
     reader.space();
     if reader.peek() == Some(b'[') {
         reader.at += 1;
@@ -51,7 +51,7 @@ pub(crate) fn first_keys(bytes: &[u8]) -> Vec<Cow<'_, [u8]>> {
 
 /// Whether a line is a whole record, as lines of JSON are.
 pub(crate) fn is_line(line: &[u8]) -> bool {
-    let mut reader = Reader { bytes: line, at: 0, seen: Seen::default() };
+    let mut reader = Reader::new(line, Seen::default());
     reader.peek() == Some(b'{') && reader.skip(0).is_ok() && {
         reader.space();
         reader.peek().is_none()
@@ -63,7 +63,7 @@ pub(crate) fn read(bytes: &[u8], to: &mut Collector<'_, '_>, seen: &mut Seen) {
     if seen.ended {
         return;
     }
-    let mut reader = Reader { bytes, at: 0, seen: std::mem::take(seen) };
+    let mut reader = Reader::new(bytes, std::mem::take(seen));
     if let Err(Bad(at, message)) = reader.records(to) {
         let place = Place::at(reader.seen.base + at).row(to.row);
         to.view.facts.add(Kind::Undecodable, place, message, None);
@@ -142,6 +142,7 @@ impl Reader<'_> {
             return self.bad("nested too deeply");
         }
         let start = Some(self.seen.base + self.at);
+        self.depth = depth;
         match self.peek() {
             Some(b'{') => {
                 self.at += 1;
@@ -159,6 +160,7 @@ impl Reader<'_> {
                         self.take(b':')?;
                         self.gap(Gap::Value);
                         self.value(to, child, depth + 1)?;
+                        self.depth = depth;
                         if !self.more(b'}')? {
                             break;
                         }
@@ -178,6 +180,7 @@ impl Reader<'_> {
                     if !(to.is_ids(element) && self.ids(to, element)) {
                         loop {
                             self.value(to, element, depth + 1)?;
+                            self.depth = depth;
                             if !self.more(b']')? {
                                 break;
                             }
@@ -210,6 +213,9 @@ impl Reader<'_> {
         let mut rest = self.bytes.get(self.at..).unwrap_or_default();
         let (mut ways, mut ended) = (0, false);
         'numbers: loop {
+            if ids.len() > IDS {
+                break;
+            }
             let mut value = 0u64;
             for (digits, byte) in rest.iter().enumerate() {
                 match byte {
@@ -263,6 +269,11 @@ impl Reader<'_> {
             if text.bytes().filter(u8::is_ascii_digit).count() > 20 {
                 to.fact(Kind::Domain, node, start, "a number with more digits than a number of 64 bits has");
                 to.text(node, text.as_bytes(), start);
+            }
+            let exponent =
+                text.split_once(['e', 'E']).map_or("", |(_, exponent)| exponent.trim_start_matches(['+', '-']));
+            if exponent.len() > 3 || (!exponent.is_empty() && text.starts_with(['0', '-'])) && text.parse() == Ok(0.0) {
+                to.fact(Kind::Spelling, node, start, "an exponent that no writer of JSON makes");
             }
             let fraction =
                 text.split_once('.').filter(|(_, digits)| digits.bytes().all(|digit| digit.is_ascii_digit()));

@@ -3,6 +3,7 @@
 //! Invariant: a choice between two spellings of the same value is noted, since each can say something.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use memchr::memchr2;
 
@@ -17,6 +18,9 @@ pub(super) struct Reader<'b> {
     pub(super) bytes: &'b [u8],
     pub(super) at: usize,
     pub(super) seen: Seen,
+    /// How deep it is, and the indentation that was skipped last.
+    pub(super) depth: usize,
+    indent: usize,
 }
 
 /// How a document is written, over all its parts.
@@ -30,6 +34,8 @@ pub(crate) struct Seen {
     odd: Option<(usize, &'static str)>,
     /// White space met at each [`Gap`]: a bit for none, a space, a line break.
     gaps: [u8; 7],
+    /// Indentation by gap and depth.
+    indents: BTreeMap<(usize, usize), usize>,
 }
 
 /// Places where white space may stand.
@@ -91,6 +97,10 @@ impl Gap {
 }
 
 impl<'b> Reader<'b> {
+    pub(super) fn new(bytes: &'b [u8], seen: Seen) -> Self {
+        Self { bytes, at: 0, seen, depth: 0, indent: 0 }
+    }
+
     pub(super) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -120,6 +130,7 @@ impl<'b> Reader<'b> {
             run => {
                 let (line, way) = run.strip_prefix(b"\r").map_or((run, BREAK), |line| (line, RETURN));
                 let indent = line.strip_prefix(b"\n").unwrap_or(b"x");
+                self.indent = indent.len();
                 let same = |byte| indent.iter().all(|space| *space == byte);
                 let end =
                     run.iter().all(|byte| b"\r\n".contains(byte)) && run.len() <= 4 && self.at == self.bytes.len();
@@ -136,6 +147,12 @@ impl<'b> Reader<'b> {
     }
 
     pub(super) fn note(&mut self, gap: Gap, ways: u8) {
+        let indent = std::mem::take(&mut self.indent);
+        if ways & (BREAK | RETURN) != 0
+            && *self.seen.indents.entry((gap.index(), self.depth)).or_insert(indent) != indent
+        {
+            self.odd(self.at, "indentation that does not go with the depth");
+        }
         if let Some(known) = self.seen.gaps.get_mut(gap.index()) {
             *known |= ways;
         }

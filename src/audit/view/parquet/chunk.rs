@@ -25,6 +25,8 @@ pub(crate) struct Chunk {
     pub(crate) owned: Range<usize>,
     /// What its pages take unpacked, headers included.
     pub(crate) unpacked: usize,
+    /// A dictionary page with entries that no row uses, unpacked.
+    pub(crate) unused: Vec<u8>,
     /// Data pages.
     pub(crate) pages: Vec<Page>,
 }
@@ -93,6 +95,7 @@ pub(crate) fn read(source: &Source<'_>, meta: &Value, facts: &mut Facts) -> Opti
                 }
                 let end = plain(leaf.order.kind, &page, count, &mut dictionary.values)?;
                 leftovers(&page, end, &place, facts);
+                chunk.unused = page;
                 dictionary.base = Some(chunk.values.arena.len());
                 dictionary.used = std::cell::RefCell::new(vec![false; count]);
                 chunk.values.arena.extend(&dictionary.values.arena);
@@ -134,9 +137,9 @@ pub(crate) fn read(source: &Source<'_>, meta: &Value, facts: &mut Facts) -> Opti
                 let levels = bytes.get(rep..rep.checked_add(def)?)?;
                 let second = level(levels, leaf.max_def, count, &mut chunk.def)?;
                 leftovers(levels, second, &place, facts);
-                let packed = bytes.get(rep + def..)?;
+                let coded = bytes.get(rep + def..)?;
                 let codec = if inner.get(7) == Some(&Value::Bool(false)) { 0 } else { codec };
-                let page = unpack(codec, packed, size.checked_sub(rep + def)?, source.left, facts)?;
+                let page = unpack(codec, coded, size.checked_sub(rep + def)?, source.left, facts)?;
                 let values = page_values(&mut chunk, leaf, &page, count, inner.int(4)?, &dictionary, &place, facts)?;
                 if inner.size(2) != Some(count - values.len()) {
                     facts.add(Kind::Statistics, place.clone(), "a number of nulls that the page does not have", None);
@@ -161,7 +164,9 @@ pub(crate) fn read(source: &Source<'_>, meta: &Value, facts: &mut Facts) -> Opti
         facts.add(Kind::Statistics, Place::column(label), "a stated size that the chunk does not have", None);
     }
     let unused = dictionary.used.borrow().iter().filter(|used| !**used).count();
-    if unused > 0 {
+    if unused == 0 {
+        chunk.unused.clear();
+    } else {
         let message = "dictionary entries that no row uses";
         facts.add(Kind::UnusedEntry, Place::column(label).offset(start), message, Some(crate::audit::wide(unused)));
     }

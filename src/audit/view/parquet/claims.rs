@@ -38,7 +38,7 @@ pub(crate) fn schema(elements: &[Value]) -> bool {
             matches!(integer.int(1), Some(8 | 16 | 32 | 64)) && matches!(integer.get(2), Some(Value::Bool(_)))
         });
         // Numbers that writers give to fields count them.
-        element.get(9).is_none_or(|id| *id == Value::Int(-1)) | within(element, 9, most)
+        (element.get(9) == Some(&Value::Int(-1)) || within(element, 9, most))
             && (kind == Some(7) || element.get(2).is_none_or(|length| *length == Value::Int(0)))
             && within(element, 6, 21)
             && (kind.is_some() || element.get(2).is_none())

@@ -183,7 +183,8 @@ impl File<'_> {
     ) -> Option<usize> {
         let rows = group.size(3)?;
         let columns = group.list(1);
-        if columns.len() != leaves.len() {
+        // Rows of nothing could be as many as a number can say.
+        if columns.len() != leaves.len() || (columns.is_empty() && rows > 0) {
             return None;
         }
         let mut chunks = Vec::new();
@@ -199,6 +200,9 @@ impl File<'_> {
             let starts = if leaf.max_rep > 0 { memchr::memchr_iter(0, &chunk.rep).count() } else { values };
             if starts != rows {
                 return None;
+            }
+            if let (Some(sink), false) = (to.feed.sink.as_mut(), chunk.unused.is_empty()) {
+                sink.raw(&chunk.unused);
             }
             owned.push(chunk.owned.clone());
             self.indexes(column, meta, &source, &chunk, owned, &mut to.view.facts);

@@ -171,7 +171,8 @@ pub(crate) fn hybrid(input: &[u8], width: u32, count: usize) -> Option<(Vec<u32>
             let packed = input.get(at..at.checked_add(bytes)?)?;
             at += bytes;
             let n = groups.checked_mul(8)?;
-            if n == 0 {
+            // Only the last group may hold more than is left.
+            if n == 0 || n >= left + 8 {
                 return None;
             }
             let mut bits = Bits { input: packed, at: 0 };
