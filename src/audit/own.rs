@@ -209,8 +209,8 @@ impl Held<'_> {
             let numbers = [
                 ("requests.input_tokens", Some(u64::from(request.input_tokens))),
                 ("requests.output_tokens", request.output_tokens.map(u64::from)),
-                ("requests.duration_ms", request.duration_ms),
-                ("requests.ttft_ms", request.ttft_ms),
+                ("requests.duration_ms", request.duration_ms.map(u64::from)),
+                ("requests.ttft_ms", request.ttft_ms.map(u64::from)),
                 ("requests.tools_tokens", request.tools_tokens.map(u64::from)),
                 ("requests.system_tokens", request.system_tokens.map(u64::from)),
             ];

@@ -187,7 +187,7 @@ impl Scanner<'_> {
         strings::each(exchange, &mut |text| self.text(text));
     }
 
-    fn text(&self, text: &[u8]) {
+    pub(super) fn text(&self, text: &[u8]) {
         add(&self.strings, 1);
         add(&self.string_bytes, text.len());
         self.index.scan(text);
