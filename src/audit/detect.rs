@@ -104,17 +104,17 @@ pub(crate) fn disguise(values: &[i64], open: bool) -> Option<Disguise> {
         return Some(Disguise::Steps);
     }
     let long = values.iter().filter(|value| **value >= 100_000).take(1 << 12);
-    if digits(long.map(ToString::to_string), if open { 8 } else { 16 }) {
+    if digits(&long.map(ToString::to_string), if open { 8 } else { 16 }) {
         return Some(Disguise::Digits);
     }
     [1, 2, 4]
         .into_iter()
-        .any(|width| low_bits(values.iter().map(|value| *value & 0xff), width))
+        .any(|width| low_bits(&values.iter().map(|value| *value & 0xff), width))
         .then_some(Disguise::LowBits)
 }
 
 /// Whether decimal digits, two or three a character, are a text.
-fn digits(numbers: impl Iterator<Item = String> + Clone, least: usize) -> bool {
+fn digits(numbers: &(impl Iterator<Item = String> + Clone), least: usize) -> bool {
     // Of two digits, every second pair is a character; of three, one in sixteen.
     [(2, 24), (3, least)].into_iter().any(|(width, least)| {
         let points = numbers.clone().flat_map(|number| {
@@ -133,7 +133,7 @@ fn digits(numbers: impl Iterator<Item = String> + Clone, least: usize) -> bool {
 }
 
 /// Whether the lowest `width` bits of numbers in a row, put together, are a text.
-fn low_bits(values: impl Iterator<Item = i64> + Clone, width: usize) -> bool {
+fn low_bits(values: &(impl Iterator<Item = i64> + Clone), width: usize) -> bool {
     let per = 8 / width;
     let mask = (1 << width) - 1;
     (0..per).any(|offset| {
@@ -181,7 +181,7 @@ pub(crate) fn bits_hide_text(bits: &[bool]) -> bool {
         let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b' ';
         plane(&mut std::iter::from_fn(bytes(true)), letter) || plane(&mut std::iter::from_fn(bytes(false)), letter)
     });
-    seven || low_bits(values(), 1)
+    seven || low_bits(&values(), 1)
 }
 
 /// Characters that stand in every Chinese or Japanese text of some length.
@@ -314,7 +314,7 @@ pub(crate) fn floats_hide_text(values: &[f64]) -> bool {
         text.split_once('.').map(|(_, fraction)| fraction.to_owned()).filter(|fraction| fraction.len() >= 5)
     });
     let fractions_bits: Vec<i64> = bits.iter().map(|bits| bits & 0xffff_ffff_ffff).collect();
-    packed(&bits) || packed(&halves) || packed(&fractions_bits) || digits(fractions, 12)
+    packed(&bits) || packed(&halves) || packed(&fractions_bits) || digits(&fractions, 12)
 }
 
 /// The nearest number of four bytes.

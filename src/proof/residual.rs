@@ -136,7 +136,7 @@ impl Residual {
                 Item::Foreign(place, path) => {
                     if !foreign::each(place, path, visit)? {
                         chunks(path, |offset, bytes| {
-                            visit(Piece::Bytes { place, offset, bytes, words: None, ids: true })
+                            visit(Piece::Bytes { place, offset, bytes, words: None, ids: true });
                         })?;
                     }
                 }

@@ -103,7 +103,7 @@ impl<'t> SourceCheck<'t> {
             Piece::Bytes { place, offset, bytes, words, ids } => {
                 let mut note = |bytes: &[u8]| {
                     if ids {
-                        hashes.ids_of_text(place, bytes)
+                        hashes.ids_of_text(place, bytes);
                     }
                 };
                 index.add(place, &[], offset, bytes);

@@ -12,6 +12,7 @@ const NODES: usize = 4096;
 
 /// A path.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each was seen or not, on its own")]
 pub(crate) struct Node {
     pub(crate) label: String,
     pub(crate) shape: Option<&'static Shape>,
