@@ -50,6 +50,15 @@ pub(crate) fn is_hex_hash(text: &str) -> bool {
         && digits.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
+/// Whether hexadecimal digits are the bytes of a text.
+pub(crate) fn is_hex_text(digits: &str) -> bool {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    pairs.len() >= 4
+        && rest.is_empty()
+        && pairs.iter().all(|pair| byte(pair).is_some_and(|byte| (0x20..0x7f).contains(&byte)))
+}
+
 /// Whether a text reads like a sentence, or has letters of scripts that need no spaces.
 pub(crate) fn is_language(text: &str) -> bool {
     let wide =
@@ -68,18 +77,111 @@ pub(crate) enum Disguise {
     Packed,
     /// A byte in the low bits of each number.
     LowBytes,
+    /// A few low bits of each number, eight of them a character.
+    LowBits,
+    /// What each number adds to the one before is a character.
+    Steps,
+    /// Decimal digits of each number are characters.
+    Digits,
 }
 
 /// How integers hide text, if they do. `open` says that nothing declares them, so that less proof is asked for.
 pub(crate) fn disguise(values: &[i64], open: bool) -> Option<Disguise> {
-    if packed(values) {
+    if values.chunks(4096).any(packed) {
         return Some(Disguise::Packed);
     }
     let ascii = |value| u8::try_from(value).ok().map(char::from).filter(char::is_ascii);
     if run(values, if open { 6 } else { 24 }, ascii) || chinese(values) {
         return Some(Disguise::CodePoints);
     }
-    low_bytes(values, if open { 12 } else { 20 }).then_some(Disguise::LowBytes)
+    if low_bytes(values, if open { 12 } else { 20 }) {
+        return Some(Disguise::LowBytes);
+    }
+    let step = |pair: &[i64; 2]| i64::wrapping_sub(pair[1], pair[0]);
+    let steps: Vec<i64> = values.array_windows().map(step).collect();
+    let small = |value| ascii(value).filter(|c| c.is_ascii_lowercase() || *c == ' ');
+    if run(&steps, if open { 12 } else { 24 }, small) {
+        return Some(Disguise::Steps);
+    }
+    let long = values.iter().filter(|value| **value >= 100_000).take(1 << 12);
+    if digits(&long.map(ToString::to_string), if open { 8 } else { 16 }) {
+        return Some(Disguise::Digits);
+    }
+    [1, 2, 4]
+        .into_iter()
+        .any(|width| low_bits(&values.iter().map(|value| *value & 0xff), width))
+        .then_some(Disguise::LowBits)
+}
+
+/// Whether decimal digits, two or three a character, are a text.
+fn digits(numbers: &(impl Iterator<Item = String> + Clone), least: usize) -> bool {
+    // Of two digits, every second pair is a character; of three, one in sixteen.
+    [(2, 24), (3, least)].into_iter().any(|(width, least)| {
+        let points = numbers.clone().flat_map(|number| {
+            // A leading zero may have gone.
+            let padded = format!("{number:0>width$}", width = number.len().next_multiple_of(width));
+            let groups = padded
+                .as_bytes()
+                .chunks(width)
+                .map(|group| group.iter().fold(0, |all, digit| all * 10 + i64::from(digit.wrapping_sub(b'0'))));
+            groups.collect::<Vec<_>>()
+        });
+        let points: Vec<i64> = points.collect();
+        let ascii = |value| u8::try_from(value).ok().map(char::from).filter(|c| c.is_ascii_alphanumeric() || *c == ' ');
+        run(&points, least, ascii)
+    })
+}
+
+/// Whether the lowest `width` bits of numbers in a row, put together, are a text.
+fn low_bits(values: &(impl Iterator<Item = i64> + Clone), width: usize) -> bool {
+    let per = 8 / width;
+    let mask = (1 << width) - 1;
+    (0..per).any(|offset| {
+        [false, true].into_iter().any(|big| {
+            let mut values = values.clone().skip(offset);
+            let mut bytes = std::iter::from_fn(|| {
+                let mut byte = 0;
+                for at in 0..per {
+                    let bits = values.next()? & mask;
+                    byte |= bits << (width * if big { per - 1 - at } else { at });
+                }
+                Some(byte)
+            });
+            plane(&mut bytes, |byte| (0x20..0x7f).contains(&byte))
+        })
+    })
+}
+
+/// Whether bytes hold a run of characters that is a text.
+fn plane(bytes: &mut dyn Iterator<Item = i64>, accept: fn(u8) -> bool) -> bool {
+    let mut text = String::new();
+    for byte in bytes.chain([0]) {
+        match u8::try_from(byte).ok().filter(|byte| accept(*byte)) {
+            Some(byte) if text.len() < 1 << 12 => text.push(byte.into()),
+            _ => {
+                if reads(&text, 24) {
+                    return true;
+                }
+                text.clear();
+            }
+        }
+    }
+    false
+}
+
+/// Whether true and false, eight or seven of them a character, are a text.
+pub(crate) fn bits_hide_text(bits: &[bool]) -> bool {
+    let values = || bits.iter().map(|bit| i64::from(*bit));
+    let seven = (0..7).any(|offset| {
+        let bytes = |big: bool| {
+            let mut bits = values().skip(offset);
+            move || (0..7).try_fold(0, |byte, at| Some(byte | bits.next()? << if big { 6 - at } else { at }))
+        };
+        // Three of four bytes of noise are characters, but few are of a kind.
+        let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b' ';
+        plane(&mut std::iter::from_fn(bytes(true)), letter) || plane(&mut std::iter::from_fn(bytes(false)), letter)
+    });
+    seven || low_bits(&values(), 1)
 }
 
 /// Characters that stand in every Chinese or Japanese text of some length.
@@ -110,8 +212,11 @@ fn run(values: &[i64], least: usize, character: impl Fn(i64) -> Option<char>) ->
                 text.clear();
             }
         }
-        if text.len() > 1 << 16 {
-            return reads(&text, least);
+        if text.len() > 1 << 12 {
+            if reads(&text, least) {
+                return true;
+            }
+            text.clear();
         }
     }
     false
@@ -190,6 +295,9 @@ fn low_bytes(values: &[i64], least: usize) -> bool {
             high = 0;
         }
         if bytes.len() > 1 << 12 {
+            if check(&bytes, high) {
+                return true;
+            }
             bytes.clear();
             high = 0;
         }
@@ -200,7 +308,39 @@ fn low_bytes(values: &[i64], least: usize) -> bool {
 /// Whether eight-byte floating-point numbers are text by their bits.
 pub(crate) fn floats_hide_text(values: &[f64]) -> bool {
     let bits: Vec<i64> = values.iter().map(|value| value.to_bits().cast_signed()).collect();
-    packed(&bits)
+    let halves: Vec<i64> = values.iter().map(|value| i64::from(narrow(*value).to_bits())).collect();
+    let fractions = values.iter().filter(|value| value.is_finite()).take(1 << 12).filter_map(|value| {
+        let text = value.to_string();
+        text.split_once('.').map(|(_, fraction)| fraction.to_owned()).filter(|fraction| fraction.len() >= 5)
+    });
+    let fractions_bits: Vec<i64> = bits.iter().map(|bits| bits & 0xffff_ffff_ffff).collect();
+    packed(&bits) || packed(&halves) || packed(&fractions_bits) || digits(&fractions, 12)
+}
+
+/// The nearest number of four bytes.
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "what was made of four bytes is four bytes again"
+)]
+fn narrow(value: f64) -> f32 {
+    value as f32
+}
+
+/// A count as a float; exact up to 2^53, which is more than is ever counted.
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    reason = "rounding far above what is counted changes no verdict"
+)]
+pub(crate) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// Bits of information in a value drawn from these counts.
+pub(crate) fn entropy(counts: impl Iterator<Item = u64> + Clone) -> f64 {
+    let total = float(counts.clone().sum::<u64>()).max(1.0);
+    counts.filter(|count| *count > 0).map(|count| float(count) / total).map(|share| -share * share.log2()).sum()
 }
 
 #[cfg(test)]
@@ -234,6 +374,32 @@ mod tests {
             .map(|(at, byte)| (i64::try_from(at).unwrap() * 37 % 5 + 1) * 256 + i64::from(byte))
             .collect();
         assert_eq!(disguise(&low, false), Some(Disguise::LowBytes));
+        let steps: Vec<i64> = text
+            .to_lowercase()
+            .bytes()
+            .scan(1000, |sum, byte| {
+                *sum += i64::from(byte);
+                Some(*sum)
+            })
+            .collect();
+        assert_eq!(disguise(&steps, false), Some(Disguise::Steps));
+        let digits: Vec<i64> = text
+            .as_bytes()
+            .chunks(4)
+            .map(|part| part.iter().fold(0, |all, byte| all * 1000 + i64::from(*byte)))
+            .collect();
+        assert_eq!(disguise(&digits, true), Some(Disguise::Digits));
+        let bits: Vec<bool> = text.bytes().flat_map(|byte| (0..8).map(move |bit| byte >> (7 - bit) & 1 == 1)).collect();
+        assert!(bits_hide_text(&bits) && bits_hide_text(&[&[true, false, true][..], &bits].concat()));
+        let low: Vec<i64> = bits
+            .iter()
+            .enumerate()
+            .map(|(at, bit)| i64::try_from(at).unwrap() % 17 * 64 + 300 + i64::from(*bit))
+            .collect();
+        assert_eq!(disguise(&low, false), Some(Disguise::LowBits));
+        let floats: Vec<f64> =
+            text.as_bytes().chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap()).into()).collect();
+        assert!(floats_hide_text(&floats));
         let floats: Vec<f64> =
             text.as_bytes().chunks_exact(8).map(|chunk| f64::from_le_bytes(chunk.try_into().unwrap())).collect();
         assert!(floats_hide_text(&floats));
@@ -249,6 +415,20 @@ mod tests {
         for _ in 0..200 {
             let lengths: Vec<i64> = (0..200).map(|_| next(2000).cast_signed()).collect();
             assert_eq!(disguise(&lengths, false), None);
+        }
+        for _ in 0..50 {
+            let bits: Vec<bool> = (0..20_000).map(|_| next(2) == 1).collect();
+            assert!(!bits_hide_text(&bits));
+            let times: Vec<f64> = (0..200).map(|_| f64::from(u32::try_from(next(1 << 30)).unwrap()) / 1e6).collect();
+            assert!(!floats_hide_text(&times));
+            let mut sum = 0;
+            let steps: Vec<i64> = (0..500)
+                .map(|_| {
+                    sum += 32 + next(95).cast_signed();
+                    sum
+                })
+                .collect();
+            assert_eq!(disguise(&steps, false), None);
         }
         let dense: Vec<i64> = (0..5000).collect();
         assert_eq!(disguise(&dense, false), None);

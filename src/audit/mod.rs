@@ -20,7 +20,7 @@ pub mod vocab;
 
 pub use check::{CHECKS, Check, Meta};
 pub use finding::{Finding, Place, Severity};
-pub use run::{AuditError, Baseline, Options, Outcome, audit};
+pub use run::{AuditError, Baseline, Options, Outcome, SourceOutcome, audit};
 
 /// A length as u64; a `usize` never has more than 64 bits.
 pub(crate) fn wide(length: usize) -> u64 {

@@ -3,12 +3,16 @@
 //! Invariant: a trace without a finding is, byte for byte, what the one writer makes of its rows; so every byte is a function of
 //! them.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
+use super::detect::{entropy, is_hex_text};
 use super::finding::Place;
-use super::view::{Facts, Feed, FileView, Kind, SessionDigest};
+use super::view::{ColumnView, Facts, Feed, FileView, Kind, SessionDigest};
+use super::vocab::{Role, Shape};
 use crate::format::parquet::{Limits, Reader, Writer};
 use crate::format::{Fault, FileName, FormatError, TraceSink, TraceSource, card, manifest};
 use crate::trace::vocab::{DelayKind, Keep, Profile, RequestKind, Vocabulary};
@@ -16,10 +20,11 @@ use crate::trace::{Manifest, Session};
 
 /// Whether a folder is a trace of ours: by its manifest.
 pub(crate) fn is_trace(path: &Path) -> bool {
-    fs::read(path.join("manifest.json")).is_ok_and(|json| {
-        let head = json.get(..200).unwrap_or(&json);
-        memchr::memmem::find(head, b"\"format_version\"").is_some()
-    })
+    let path = path.join("manifest.json");
+    let mut head = Vec::new();
+    fs::symlink_metadata(&path).is_ok_and(|data| data.is_file())
+        && fs::File::open(&path).and_then(|file| file.take(200).read_to_end(&mut head)).is_ok()
+        && memchr::memmem::find(&head, b"\"format_version\"").is_some()
 }
 
 /// Audits a trace; also says whether its files have to be looked at one by one.
@@ -36,7 +41,7 @@ pub(crate) fn audit(path: &Path, names: &[OsString], scratch: &Path, feed: &mut 
             view.facts.add(Kind::UndeclaredFile, Place::default(), "a file that the manifest does not name", None);
         }
     }
-    let mut rules = Held { manifest: &manifest, facts: &mut view.facts };
+    let mut rules = Held { manifest: &manifest, facts: &mut view.facts, numbers: BTreeMap::new() };
     rules.head();
     let mut writer = Writer::create(scratch, manifest.clone(), false, Limits::default()).map(Box::new);
     let mut failed = None;
@@ -58,6 +63,11 @@ pub(crate) fn audit(path: &Path, names: &[OsString], scratch: &Path, feed: &mut 
             writer = Err(error);
         }
     }
+    let numbers = std::mem::take(&mut rules.numbers);
+    for (column, values) in numbers.into_iter().filter(|(_, values)| !values.is_empty()) {
+        columns(column, &values, &mut view, feed);
+    }
+    view.configuration = view.columns.iter().any(|(column, ..)| column.ends_with("tools_tokens"));
     view.rows = row;
     view.exact_lengths = manifest.quanta.input_tokens <= 1 || manifest.quanta.output_tokens <= 1;
     if let Some(error) = failed {
@@ -81,6 +91,28 @@ pub(crate) fn audit(path: &Path, names: &[OsString], scratch: &Path, feed: &mut 
         }
     }
     (view, true)
+}
+
+/// Lets the checks see a column's numbers.
+fn columns(label: &'static str, values: &[i64], view: &mut FileView, feed: &mut Feed<'_>) {
+    static COUNT: Shape = Shape::Int(u64::MAX);
+    let column = ColumnView {
+        label,
+        shape: Some(&COUNT),
+        role: Role::Plain,
+        row: 0,
+        values,
+        lists: &[],
+        floats: &[],
+        bits: &[],
+        json: false,
+        outputs: &[],
+    };
+    let checks = feed.checks;
+    checks.iter().for_each(|check| check.column(&column, feed.report));
+    let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
+    values.iter().for_each(|value| *counts.entry(*value).or_default() += 1);
+    view.columns.push((label.to_owned(), super::wide(values.len()), entropy(counts.values().copied())));
 }
 
 fn digest(session: &Session, file: &str, row: u64) -> SessionDigest {
@@ -126,6 +158,8 @@ fn fact(facts: &mut Facts, error: &FormatError) {
 struct Held<'m> {
     manifest: &'m Manifest,
     facts: &'m mut Facts,
+    /// Numbers that are no function of others, by column: they are written again whatever they spell.
+    numbers: BTreeMap<&'static str, Vec<i64>>,
 }
 
 impl Held<'_> {
@@ -141,6 +175,10 @@ impl Held<'_> {
         }
     }
 
+    fn number(&mut self, column: &'static str, value: Option<u64>) {
+        self.numbers.entry(column).or_default().extend(value.and_then(|value| i64::try_from(value).ok()));
+    }
+
     fn quantum(&mut self, column: &str, row: u64, value: impl Into<u64>, step: u32) {
         if step > 1 && value.into() % u64::from(step) != 0 {
             let place = Place::column(column).row(row);
@@ -151,6 +189,10 @@ impl Held<'_> {
     fn head(&mut self) {
         let manifest = self.manifest;
         let quanta = manifest.quanta;
+        let digests = [&manifest.tokenizer.sha256, &manifest.chat_template.sha256];
+        if digests.iter().copied().flatten().any(|digest| is_hex_text(&digest.to_string())) {
+            self.facts.add(Kind::Domain, Place::column("manifest.sha256"), "a digest that is a text", None);
+        }
         let hash = manifest.tokenizer.sha256.is_some() || manifest.chat_template.sha256.is_some();
         self.profile("manifest.tokenizer", 0, !hash || self.keeps(Keep::TokenizerHash));
         self.profile("manifest.skip_counts", 0, manifest.skip_counts.is_none() || self.keeps(Keep::SkipCounts));
@@ -164,6 +206,15 @@ impl Held<'_> {
         let quanta = self.manifest.quanta;
         self.profile("sessions.start_ms", row, session.start_ms.is_none() || self.keeps(Keep::Arrivals));
         for request in &session.requests {
+            let numbers = [
+                ("requests.input_tokens", Some(u64::from(request.input_tokens))),
+                ("requests.output_tokens", request.output_tokens.map(u64::from)),
+                ("requests.duration_ms", request.duration_ms.map(u64::from)),
+                ("requests.ttft_ms", request.ttft_ms.map(u64::from)),
+                ("requests.tools_tokens", request.tools_tokens.map(u64::from)),
+                ("requests.system_tokens", request.system_tokens.map(u64::from)),
+            ];
+            numbers.into_iter().for_each(|(column, value)| self.number(column, value));
             self.quantum("requests.input_tokens", row, request.input_tokens, quanta.input_tokens);
             self.quantum("requests.output_tokens", row, request.output_tokens.unwrap_or(0), quanta.output_tokens);
             for (column, value) in
@@ -191,6 +242,7 @@ impl Held<'_> {
             );
         }
         for edge in &session.edges {
+            self.number("edges.delay_ms", Some(edge.delay_ms));
             let user = edge.delay_kind == DelayKind::User;
             self.quantum("edges.delay_ms", row, edge.delay_ms, if user { quanta.user_ms } else { quanta.machine_ms });
         }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::view::{Dataset, SessionDigest, float};
+use super::detect::float;
+use super::view::{Dataset, SessionDigest};
 
 /// The risk table of a dataset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -101,7 +101,7 @@ impl Rules {
 fn entropy(bytes: &[u8]) -> f64 {
     let mut counts: BTreeMap<u8, u64> = BTreeMap::new();
     bytes.iter().for_each(|byte| *counts.entry(*byte).or_default() += 1);
-    super::view::entropy(counts.values().copied())
+    super::detect::entropy(counts.values().copied())
 }
 
 #[cfg(test)]

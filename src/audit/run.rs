@@ -5,8 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use sha2::Digest as _;
 
 use super::check::{CHECKS, Check, find};
 use super::finding::{Finding, Place, Severity};
@@ -14,8 +16,14 @@ use super::own;
 use super::report::Report;
 use super::risk::{ColumnBits, Risk, assess};
 use super::rules::Rules;
-use super::view::{Dataset, Facts, Feed, FileView, Kind, Limits, open};
-use super::vocab::words::{is_plain_file, is_plain_name};
+use super::view::{Dataset, Facts, Feed, FileView, Kind, Limits, open_file};
+use super::vocab::words::{Naming, naming};
+
+/// Most names with a word of their own that are taken for the names of data sets.
+const WORDS: usize = 3;
+
+/// More than a key file has.
+const HEAD: usize = 128;
 
 /// Most files of one audit.
 const FILES: usize = 1 << 17;
@@ -35,10 +43,21 @@ pub struct Options {
     pub limits: Limits,
     /// Whether single sessions may be named.
     pub local: bool,
-    /// Whether the source check runs too; otherwise L104 says that it did not.
-    pub source: bool,
+    /// What was found with the logs.
+    pub source: SourceOutcome,
     /// Whether the system would write a core dump.
     pub core_dumps: bool,
+}
+
+/// What the checks that need the logs came to.
+#[derive(Clone, Debug, Default)]
+pub struct SourceOutcome {
+    /// Those that ran, and saw everything. If L100 is none of them, L104 says so.
+    pub ran: Vec<&'static str>,
+    /// What they found.
+    pub findings: Vec<Finding>,
+    /// Whether logs were given.
+    pub asked: bool,
 }
 
 /// Findings that were there before, as `id:file:column`.
@@ -69,6 +88,9 @@ pub enum AuditError {
     /// More files than one audit takes.
     #[error("more than {FILES} files")]
     TooMany,
+    /// There is no file at or below the paths.
+    #[error("no file to audit")]
+    Nothing,
     /// `--allow` names no check.
     #[error("no check has this id")]
     NoCheck,
@@ -87,7 +109,12 @@ pub struct Outcome {
     pub undecodable: bool,
     /// What remains.
     pub risk: Risk,
+    /// Checks that need the logs and did not run.
+    pub not_run: Vec<&'static str>,
 }
+
+/// The checks that need the logs.
+const NEED_LOGS: &[&str] = &["L100", "L101", "L102", "L103"];
 
 /// A file that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -126,39 +153,60 @@ pub fn audit(paths: &[PathBuf], options: &Options) -> Result<Outcome, AuditError
         rules: &options.rules,
         limits: options.limits,
         checks: CHECKS,
+        left: 0,
+        sink: None,
     };
-    let mut run = Run { options, files: Vec::new(), columns: Vec::new() };
+    let mut run = Run { options, files: Vec::new(), columns: Vec::new(), words: BTreeSet::new() };
     for (number, path) in paths.iter().enumerate() {
         let io = |error: io::Error| AuditError::Path(number + 1, error.kind());
         if fs::metadata(path).map_err(io)?.is_dir() {
-            run.folder(path, Path::new(""), number, &mut feed).map_err(io)?;
+            run.folder(path, &shown(path).unwrap_or_default(), number, &mut feed).map_err(io)?;
         } else {
-            let name = path.file_name().map_or(path.as_path(), Path::new);
-            run.file(path, name, number, &mut feed).map_err(io)?;
+            let name = shown(path).or_else(|| path.file_name().map(PathBuf::from)).unwrap_or_default();
+            run.file(path, &name, number, &mut feed).map_err(io)?;
         }
         if run.files.len() > FILES {
             return Err(AuditError::TooMany);
         }
     }
     let Run { files, columns, .. } = run;
+    if files.is_empty() && !report.undecodable {
+        return Err(AuditError::Nothing);
+    }
     CHECKS.iter().for_each(|check| check.dataset(&dataset, &mut report));
     report.begin("all files");
-    if !options.source {
-        note(&mut report, "L104", "the logs were not given");
+    let not_run: Vec<_> = NEED_LOGS.iter().copied().filter(|id| !options.source.ran.contains(id)).collect();
+    if not_run.contains(&"L100") {
+        let asked = "the logs, or what is audited, could not be looked at as a whole";
+        note(&mut report, "L104", if options.source.asked { asked } else { "the logs were not given" });
     }
     if options.core_dumps {
         note(&mut report, "L141", "the system writes core dumps");
     }
     let undecodable = report.undecodable;
-    let (findings, accepted): (Vec<_>, Vec<_>) =
-        report.into_findings().into_iter().partition(|finding| !is_accepted(finding, options));
+    let (findings, accepted): (Vec<_>, Vec<_>) = report
+        .into_findings()
+        .into_iter()
+        .chain(options.source.findings.clone())
+        .partition(|found| !is_accepted(found, options));
     Ok(Outcome {
         findings,
         accepted: crate::audit::wide(accepted.len()),
         files,
         undecodable,
         risk: assess(&dataset, columns, options.local),
+        not_run,
     })
+}
+
+/// A path as it was asked for, if it is relative, leads down, and tells nothing: so that whoever reads a report finds the file.
+fn shown(path: &Path) -> Option<PathBuf> {
+    let parts = path.components().filter(|part| *part != Component::CurDir);
+    let generic = |part: Component<'_>| match part {
+        Component::Normal(name) => name.to_str().filter(|name| naming(name) == Naming::Generic).map(PathBuf::from),
+        _ => None,
+    };
+    parts.map(generic).collect::<Option<PathBuf>>()
 }
 
 fn note(report: &mut Report, id: &str, message: &'static str) {
@@ -178,6 +226,8 @@ struct Run<'o> {
     options: &'o Options,
     files: Vec<AuditedFile>,
     columns: Vec<ColumnBits>,
+    /// Names with a word of their own.
+    words: BTreeSet<String>,
 }
 
 impl Run<'_> {
@@ -196,34 +246,30 @@ impl Run<'_> {
                 return Ok(());
             }
             if kind.is_dir() {
-                if !is_plain_name(name.as_encoded_bytes()) {
-                    feed.report.begin(&self.label(&relative, number));
-                    let mut view = FileView::default();
-                    view.facts.add(
-                        Kind::FileName,
-                        Place::default(),
-                        "a folder name that is not made of generic words",
-                        None,
-                    );
-                    conclude(&view, feed);
-                }
+                feed.report.begin(&self.label(&relative, number));
+                let mut view = FileView::default();
+                self.names(&relative, &mut view.facts);
+                conclude(&view, feed);
                 self.folder(&path, &relative, number, feed)?;
             } else if kind.is_file() {
                 self.file(&path, &relative, number, feed)?;
             } else {
-                feed.report.begin(&self.label(&relative, number));
-                let mut view = FileView::default();
-                view.facts.add(Kind::Undecodable, Place::default(), "a link, a socket or a device", None);
-                conclude(&view, feed);
+                self.special(&relative, number, feed);
             }
         }
         Ok(())
     }
 
+    /// A link, a socket or a device: what is packed with the rest is not what could be read here.
+    fn special(&self, relative: &Path, number: usize, feed: &mut Feed<'_>) {
+        feed.report.begin(&self.label(relative, number));
+        let mut view = FileView::default();
+        view.facts.add(Kind::Undecodable, Place::default(), "a link, a socket or a device", None);
+        conclude(&view, feed);
+    }
+
     fn label(&self, relative: &Path, number: usize) -> String {
-        let plain = relative
-            .iter()
-            .all(|part| part.to_str().is_some_and(|part| is_plain_file(part) || is_plain_name(part.as_bytes())));
+        let plain = relative.iter().all(|part| part.to_str().is_some_and(|part| naming(part) == Naming::Generic));
         match relative.to_str() {
             Some(text) if plain && !super::detect::has_date(text) && !text.is_empty() => text.to_owned(),
             Some("") => format!("path {}", number + 1),
@@ -234,32 +280,29 @@ impl Run<'_> {
     fn file(&mut self, path: &Path, relative: &Path, number: usize, feed: &mut Feed<'_>) -> io::Result<()> {
         let label = self.label(relative, number);
         feed.report.begin(&label);
-        let mut bytes = Vec::new();
-        let most = crate::audit::wide(feed.limits.bytes);
-        fs::File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-        let mut view = if bytes.len() > feed.limits.bytes {
-            let mut view = FileView::default();
-            view.facts.add(Kind::Undecodable, Place::default(), "a file larger than can be looked at", None);
-            view
-        } else {
-            open(&bytes, 0, feed)
-        };
-        names(relative, &mut view.facts);
-        process(path, &bytes, &mut view.facts);
+        let mut seen = Digest::default();
+        let mut view = open_file(fs::File::open(path)?, &mut |bytes| seen.update(bytes), feed)?;
+        self.names(relative, &mut view.facts);
+        process(path, &seen.head, &mut view.facts);
         conclude(&view, feed);
-        self.keep(label, &bytes, &view);
+        self.keep(label, seen, &view);
         Ok(())
     }
 
-    fn keep(&mut self, file: String, bytes: &[u8], view: &FileView) {
-        use sha2::Digest;
-        let sha256 = crate::trace::manifest::Sha256(sha2::Sha256::digest(bytes).into()).to_string();
-        self.files.push(AuditedFile {
-            file,
-            bytes: crate::audit::wide(bytes.len()),
-            sha256,
-            format: view.format.map(|format| format.name),
-        });
+    /// Facts about the name of a file or folder. Many names with a word each are a text.
+    fn names(&mut self, relative: &Path, facts: &mut Facts) {
+        let name = relative.file_name().unwrap_or_default();
+        let text = name.to_string_lossy();
+        if naming(&text) == Naming::Word && self.words.insert(text.to_string()) && self.words.len() > WORDS {
+            facts.add(Kind::FileName, Place::default(), "one of many names with a word that is not generic", None);
+        } else {
+            facts.name(name.as_encoded_bytes(), Place::default());
+        }
+    }
+
+    fn keep(&mut self, file: String, seen: Digest, view: &FileView) {
+        let sha256 = crate::trace::manifest::Sha256(seen.sha256.finalize().into()).to_string();
+        self.files.push(AuditedFile { file, bytes: seen.bytes, sha256, format: view.format.map(|format| format.name) });
         for (column, values, bits) in &view.columns {
             let bits = (*bits > 0.0).then_some(*bits);
             self.columns.push(ColumnBits { column: column.clone(), values: *values, bits });
@@ -283,17 +326,37 @@ impl Run<'_> {
             let (path, relative) = (path.join(name), relative.join(name));
             let kind = fs::symlink_metadata(&path)?.file_type();
             let expected = view.format_files.contains(name.to_str().unwrap_or_default());
-            if !expected && kind.is_dir() {
+            if !kind.is_dir() && !kind.is_file() {
+                self.special(&relative, number, feed);
+            } else if !expected && kind.is_dir() {
                 self.folder(&path, &relative, number, feed)?;
             } else if !expected || damaged {
                 self.file(&path, &relative, number, feed)?;
             } else {
-                let bytes = fs::read(&path)?;
+                let mut seen = Digest::default();
+                seen.update(&fs::read(&path)?);
                 let label = self.label(&relative, number);
-                self.keep(label, &bytes, &FileView::default());
+                self.keep(label, seen, &FileView::default());
             }
         }
         Ok(())
+    }
+}
+
+/// What of a file's bytes is kept: how many, their hash, and the first few.
+#[derive(Default)]
+struct Digest {
+    bytes: u64,
+    sha256: sha2::Sha256,
+    head: Vec<u8>,
+}
+
+impl Digest {
+    fn update(&mut self, bytes: &[u8]) {
+        self.bytes += crate::audit::wide(bytes.len());
+        self.sha256.update(bytes);
+        let room = HEAD.saturating_sub(self.head.len()).min(bytes.len());
+        self.head.extend_from_slice(bytes.get(..room).unwrap_or_default());
     }
 }
 
@@ -301,17 +364,6 @@ impl Run<'_> {
 fn conclude(view: &FileView, feed: &mut Feed<'_>) {
     let checks: &[&dyn Check] = feed.checks;
     checks.iter().for_each(|check| check.file(view, feed.report));
-}
-
-/// Facts about a file's own name.
-fn names(relative: &Path, facts: &mut Facts) {
-    let name = relative.file_name().and_then(|name| name.to_str()).unwrap_or("\u{fffd}");
-    if !is_plain_file(name) {
-        facts.add(Kind::FileName, Place::default(), "a name that is not made of generic words", None);
-    }
-    if super::detect::has_date(name) {
-        facts.add(Kind::NameDate, Place::default(), "a date in a file name", None);
-    }
 }
 
 /// Facts about what must not lie beside a trace.

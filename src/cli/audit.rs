@@ -11,13 +11,13 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 
-use super::args::Globals;
+use super::args::{Globals, TokenizerSource};
 use super::exit::{Exit, Hint};
 use super::output::Stdout;
-use super::source_check;
+use super::source_check::Source;
 use crate::audit::rules::Rules;
 use crate::audit::view::Limits;
-use crate::audit::{AuditError, Baseline, Options, Outcome, Severity, audit, check, render};
+use crate::audit::{AuditError, Baseline, Options, Outcome, Severity, SourceOutcome, audit, check, render};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,6 +53,15 @@ pub(super) struct AuditArgs {
     /// The logs that the trace was made from: proves that nothing of them is in it
     #[arg(long, value_name = "LOG", env = "TRACECLOAK_SOURCE", hide_env = true, value_delimiter = ',')]
     source: Vec<PathBuf>,
+    /// With --source: read numbers as token ids of this tokenizer too, and look for hashes of token blocks
+    #[arg(long, value_name = "builtin|FILE|DIR", env = "TRACECLOAK_TOKENIZER", hide_env = true)]
+    tokenizer: Option<TokenizerSource>,
+    /// Strings that were planted in the logs, one a line: none of them may be in what is audited
+    #[arg(long, value_name = "FILE", env = "TRACECLOAK_CANARY", hide_env = true)]
+    canary: Option<PathBuf>,
+    /// The key of the conversion: it may not be in what is audited
+    #[arg(long, value_name = "FILE", env = "TRACECLOAK_KEY_FILE", hide_env = true)]
+    key_file: Option<PathBuf>,
     /// Secret rules in gitleaks' TOML form, instead of the built-in ones
     #[arg(long, value_name = "FILE", env = "TRACECLOAK_RULES", hide_env = true)]
     rules: Option<PathBuf>,
@@ -63,7 +72,7 @@ pub(super) struct AuditArgs {
     #[arg(long, env = "TRACECLOAK_LOCAL", hide_env = true, value_parser = BoolishValueParser::new())]
     local: bool,
     /// Fail if more than this share of places is unique by three exact requests (0 to 1)
-    #[arg(long, value_name = "SHARE", env = "TRACECLOAK_MAX_UNIQUE", hide_env = true)]
+    #[arg(long, value_name = "SHARE", env = "TRACECLOAK_MAX_UNIQUE", hide_env = true, value_parser = share)]
     max_unique: Option<f64>,
     /// Write a statement of what was looked at, with sha256 of each file
     #[arg(long, value_name = "FILE", env = "TRACECLOAK_ATTEST", hide_env = true)]
@@ -90,12 +99,14 @@ pub(super) fn run(args: &AuditArgs, globals: Globals) -> anyhow::Result<Exit> {
         &args.paths
     };
     let mut options = options(args)?;
-    let (found, complete) =
-        if args.source.is_empty() { (Vec::new(), false) } else { source_check::findings(paths, &args.source)? };
-    // One that did not see everything did not run: L104 stays.
-    options.source = complete;
-    let mut outcome = audit(paths, &options).map_err(|error| located(&error, paths))?;
-    outcome.findings.extend(found);
+    let source = Source {
+        logs: &args.source,
+        tokenizer: args.tokenizer.as_ref(),
+        canaries: args.canary.as_deref(),
+        key: args.key_file.as_deref(),
+    };
+    options.source = source.compare(paths)?;
+    let outcome = audit(paths, &options).map_err(|error| located(&error, paths))?;
     finish(args, globals, &outcome)
 }
 
@@ -126,7 +137,7 @@ fn options(args: &AuditArgs) -> anyhow::Result<Options> {
         scratch: std::env::temp_dir().join(format!("tracecloak-audit-{}", std::process::id())),
         limits: Limits::default(),
         local: args.local,
-        source: false,
+        source: SourceOutcome::default(),
         core_dumps: core_dumps(),
     })
 }
@@ -154,13 +165,20 @@ fn finish(args: &AuditArgs, globals: Globals, outcome: &Outcome) -> anyhow::Resu
     print(&text)?;
     let fail_on = Severity::parse(&args.fail_on).unwrap_or(Severity::Error);
     let too_unique = args.max_unique.is_some_and(|most| outcome.risk.gate() > most);
-    Ok(if outcome.undecodable {
+    // Who gives the logs wants to know of all of them.
+    let compared = args.source.is_empty() || !outcome.not_run.contains(&"L100");
+    Ok(if outcome.undecodable || !compared {
         Exit::NotAuditable
     } else if outcome.worst() >= Some(fail_on) || too_unique {
         Exit::Findings
     } else {
         Exit::Fine
     })
+}
+
+/// A share, from 0 to 1.
+fn share(text: &str) -> Result<f64, &'static str> {
+    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or("not a share from 0 to 1")
 }
 
 fn print(text: &str) -> anyhow::Result<Exit> {

@@ -208,7 +208,7 @@ fn spot(gram: [u8; GRAM], words: usize) -> (usize, u64) {
 }
 
 /// The stretches of `bytes` that can stand in UTF-8 without NUL, its ends perhaps cut.
-fn textual(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn textual(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> {
     #[derive(Clone, Copy, PartialEq)]
     enum Class {
         Ascii,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: memory is bounded: a few chunks and a few exchanges are under way; each is erased once it was looked at.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -10,8 +10,11 @@ use std::thread;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::source::{Coverage, Scanner, SourceCheck, SourceReport, Tokens};
-use super::{ProofError, Residual};
+use super::{ProofError, Residual, closure};
 use crate::capture::{self, Exchange, Input, Inputs, Limits, OpenError};
+
+/// Longest line whose strings are put together.
+const LINE: u64 = 64 << 20;
 
 /// Bytes of a chunk.
 const CHUNK: usize = 512 << 10;
@@ -20,6 +23,7 @@ enum Work {
     /// Raw bytes, of which so many are new.
     Raw(Zeroizing<Vec<u8>>, usize),
     Exchange(Box<Exchange>),
+    Text(Zeroizing<Vec<u8>>),
 }
 
 /// Compares a residual with logs, over `threads` threads. `progress` is told how many raw bytes were looked at so far.
@@ -108,7 +112,30 @@ fn parse(input: &Input, send: &SyncSender<Work>, coverage: &mut Coverage) {
         }
         // There is no string in it.
         Err(OpenError::Empty { .. }) => {}
-        Err(_) => coverage.unknown_inputs += 1,
+        Err(_) => {
+            coverage.unknown_inputs += 1;
+            // Its strings can be hashed all the same, but what it has cut in pieces is not put together.
+            if let Ok(source) = input.decompressed() {
+                strings(source, send);
+            }
+        }
+    }
+}
+
+/// Hands out the strings of JSON, line by line, without knowing what they are.
+fn strings(source: impl Read, send: &SyncSender<Work>) {
+    let mut source = BufReader::new(source);
+    let mut line = Zeroizing::new(Vec::new());
+    while source.by_ref().take(LINE).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        let mut rest = line.as_slice();
+        while let Some(at) = memchr::memchr(b'"', rest) {
+            let (string, after) = closure::string(rest.get(at + 1..).unwrap_or_default());
+            let mut text = Zeroizing::new(Vec::with_capacity(string.len()));
+            closure::unescape(string, &mut text);
+            drop(send.send(Work::Text(text)));
+            rest = after;
+        }
+        line.zeroize();
     }
 }
 
@@ -118,6 +145,7 @@ fn work(scanner: &Scanner<'_>, receive: &Mutex<Receiver<Work>>) {
         match next {
             Some(Work::Raw(bytes, new)) => scanner.raw(&bytes, new),
             Some(Work::Exchange(exchange)) => scanner.exchange(&exchange),
+            Some(Work::Text(text)) => scanner.text(&text),
             None => return,
         }
     }

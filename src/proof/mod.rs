@@ -22,6 +22,7 @@
 
 mod closure;
 mod columns;
+mod foreign;
 mod hashes;
 mod index;
 mod logs;

@@ -10,13 +10,15 @@ use std::sync::Arc;
 
 use walkdir::WalkDir;
 
-use super::{ProofError, columns, words};
+use super::words::{self, Words};
+use super::{ProofError, columns, foreign};
+use crate::audit::vocab::words::{Naming, naming};
 use crate::format::{self, FileName, card, manifest};
 use crate::trace::Manifest;
 
 /// How much of a file is looked at in one piece, and by how much pieces overlap.
 pub(super) const PIECE: usize = 64 << 20;
-const OVERLAP: usize = 64 << 10;
+pub(super) const OVERLAP: usize = 64 << 10;
 
 /// What is not proved textless. Files are read when an index is made of it, piece by piece.
 #[derive(Clone, Default)]
@@ -30,16 +32,19 @@ enum Item {
     Bytes(Arc<str>, Vec<u8>),
     /// Numbers that a caller has decoded.
     Numbers(Arc<str>, Vec<u64>),
-    /// A file of any kind.
+    /// A file, as its bytes.
     File(Arc<str>, PathBuf),
+    /// A file of another tool, to be decoded.
+    Foreign(Arc<str>, PathBuf),
     /// A table of a trace directory that was read as a whole without a fault.
     Table(Arc<str>, PathBuf),
 }
 
 /// A part of the residual.
 pub(super) enum Piece<'a> {
-    /// Bytes that begin at an offset of their place. `words`: they are of a proved table, where vocabulary words may stand.
-    Bytes { place: &'a Arc<str>, offset: u64, bytes: &'a [u8], words: bool },
+    /// Bytes that begin at an offset of their place. `words` may stand in what they decode to; `ids`: numbers in it may be
+    /// hashes.
+    Bytes { place: &'a Arc<str>, offset: u64, bytes: &'a [u8], words: Option<&'a Words>, ids: bool },
     /// Numbers in their order.
     Numbers { place: &'a Arc<str>, values: &'a [u64] },
 }
@@ -57,28 +62,40 @@ impl Residual {
     pub fn of(path: &Path) -> Result<Self, ProofError> {
         let mut residual = Self::default();
         let proved = read_whole(path);
-        for entry in WalkDir::new(path).follow_links(true).sort_by_file_name() {
+        let mut files = 0;
+        for entry in WalkDir::new(path).sort_by_file_name() {
             let entry = entry.map_err(|error| ProofError::io(&error.into()))?;
             let below = entry.path().strip_prefix(path).unwrap_or(entry.path());
-            let name = below.to_string_lossy();
-            let known = FileName::parse(&name).filter(|_| proved.is_some());
-            if known.is_none() && !below.as_os_str().is_empty() {
-                // Names can hold text as well.
-                residual.push("file names", below.as_os_str().as_encoded_bytes().to_vec());
+            let known = FileName::parse(&below.to_string_lossy()).filter(|_| proved.is_some());
+            // Names can hold text as well; that of a folder asked for is not published with it.
+            let name = if below.as_os_str().is_empty() { path.file_name() } else { Some(below.as_os_str()) };
+            if let Some(name) = name.filter(|_| known.is_none() && (entry.file_type().is_file() || entry.depth() > 0)) {
+                residual.push("file names", name.as_encoded_bytes().to_vec());
             }
             if !entry.file_type().is_file() {
                 continue;
             }
-            // The number, since an unknown name may be what leaks.
-            let place: Arc<str> = match known {
-                Some(known) => known.to_string().into(),
-                None => format!("file {}", residual.items.len()).into(),
+            // A name that is not generic may be what leaks: such a file is shown by its number.
+            files += 1;
+            let generic = name
+                .and_then(|name| Path::new(name).to_str())
+                .filter(|name| name.split('/').all(|part| naming(part) == Naming::Generic) && !name.contains(": "));
+            let place: Arc<str> = match (known, generic) {
+                (Some(known), _) => known.to_string().into(),
+                (None, Some(name)) => name.into(),
+                (None, None) => format!("file {files}").into(),
             };
             let file = entry.into_path();
             match (known, &proved) {
                 (Some(FileName::Table { .. }), Some(_)) => residual.items.push(Item::Table(place, file)),
-                (Some(known), Some(manifest)) if renders_again(known, manifest, &file) => {}
-                _ => residual.items.push(Item::File(place, file)),
+                (Some(known), Some(manifest)) if renders_again(known, manifest, &file) => {
+                    // What is written again is not proved: digests are whatever the manifest says.
+                    let digests = [&manifest.tokenizer.sha256, &manifest.chat_template.sha256];
+                    for digest in digests.into_iter().flatten() {
+                        residual.push(&place, digest.to_string().into_bytes());
+                    }
+                }
+                _ => residual.items.push(Item::Foreign(place, file)),
             }
         }
         Ok(residual)
@@ -99,12 +116,6 @@ impl Residual {
         self.items.push(Item::File(place.into(), path.to_owned()));
     }
 
-    /// Adds JSON whose strings `declared` (keys and words that the format fixes) are exempt as whole strings.
-    pub fn push_json(&mut self, place: &str, mut bytes: Vec<u8>, declared: &[&str]) {
-        words::mask_strings(&mut bytes, declared);
-        self.push(place, bytes);
-    }
-
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -117,21 +128,35 @@ impl Residual {
     pub(super) fn each(&self, visit: &mut dyn FnMut(Piece<'_>)) -> Result<(), ProofError> {
         for item in &self.items {
             match item {
-                Item::Bytes(place, bytes) => visit(Piece::Bytes { place, offset: 0, bytes, words: false }),
+                Item::Bytes(place, bytes) => visit(Piece::Bytes { place, offset: 0, bytes, words: None, ids: true }),
                 Item::Numbers(place, values) => visit(Piece::Numbers { place, values }),
                 Item::File(place, path) => {
-                    chunks(path, |offset, bytes| visit(Piece::Bytes { place, offset, bytes, words: false }))?;
+                    chunks(path, |offset, bytes| visit(Piece::Bytes { place, offset, bytes, words: None, ids: true }))?;
+                }
+                Item::Foreign(place, path) => {
+                    if !foreign::each(place, path, visit)? {
+                        chunks(path, |offset, bytes| {
+                            visit(Piece::Bytes { place, offset, bytes, words: None, ids: true });
+                        })?;
+                    }
                 }
                 Item::Table(place, path) => {
+                    let known = Words::known();
                     chunks(path, |offset, bytes| {
                         let mut bytes = bytes.to_vec();
                         let pages = words::unpack(&mut bytes);
-                        words::mask(&mut bytes);
-                        visit(Piece::Bytes { place, offset, bytes: &bytes, words: true });
+                        known.mask_counted(&mut bytes);
+                        visit(Piece::Bytes { place, offset, bytes: &bytes, words: Some(known), ids: false });
                         for (page, mut bytes) in pages {
-                            words::mask(&mut bytes);
+                            known.mask_counted(&mut bytes);
                             let place: Arc<str> = format!("{place}: page at {}", offset + page).into();
-                            visit(Piece::Bytes { place: &place, offset: 0, bytes: &bytes, words: true });
+                            visit(Piece::Bytes {
+                                place: &place,
+                                offset: 0,
+                                bytes: &bytes,
+                                words: Some(known),
+                                ids: false,
+                            });
                         }
                     })?;
                     columns::each(place, path, visit)?;

@@ -100,16 +100,23 @@ impl<'t> SourceCheck<'t> {
         let mut hashes = Hashes::new(tokens);
         let mut whole = true;
         residual.each(&mut |piece| match piece {
-            Piece::Bytes { place, offset, bytes, words } => {
-                index.add(place, &[], offset, bytes);
-                if !words {
-                    hashes.ids_of_text(place, bytes);
-                }
-                whole &= closure::walk(bytes, decode, &mut |decoded, bytes| {
-                    index.add(place, decoded, 0, bytes);
-                    if !words {
+            Piece::Bytes { place, offset, bytes, words, ids } => {
+                let mut note = |bytes: &[u8]| {
+                    if ids {
                         hashes.ids_of_text(place, bytes);
                     }
+                };
+                index.add(place, &[], offset, bytes);
+                note(bytes);
+                whole &= closure::walk(bytes, decode, &mut |decoded, bytes| {
+                    if let Some(words) = words {
+                        let mut bytes = bytes.to_vec();
+                        words.mask(&mut bytes);
+                        index.add(place, decoded, 0, &bytes);
+                    } else {
+                        index.add(place, decoded, 0, bytes);
+                    }
+                    note(bytes);
                 });
             }
             Piece::Numbers { place, values } => {
@@ -181,7 +188,7 @@ impl Scanner<'_> {
     }
 
     /// Looks at a text whose first `known` bytes were looked at before.
-    fn text(&self, text: &[u8], known: usize) {
+    pub(super) fn text(&self, text: &[u8], known: usize) {
         add(&self.strings, 1);
         add(&self.string_bytes, text.len() - known.min(text.len()));
         self.index.scan(text.get(known.saturating_sub(self.overlap())..).unwrap_or_default());

@@ -15,57 +15,86 @@ const LEVEL: i32 = 9;
 /// More than a page of a proved table unpacks to.
 const PAGE: usize = 1 << 22;
 
-/// Every name and word of the format that is long enough to matter.
-fn known() -> &'static BTreeSet<Vec<u8>> {
-    static KNOWN: OnceLock<BTreeSet<Vec<u8>>> = OnceLock::new();
-    KNOWN.get_or_init(|| {
-        let mut known = BTreeSet::from([b"tracecloak".to_vec()]);
-        for table in Table::ALL {
-            known.insert(table.word().as_bytes().to_vec());
-            for column in columns(*table) {
-                known.insert(column.name.as_bytes().to_vec());
-                if let Kind::Word(words) = column.kind {
-                    known.extend(words.listed().map(|word| word.as_bytes().to_vec()));
+/// Strings that are exempt where they stand as a whole.
+#[derive(Clone, Default)]
+pub(super) struct Words {
+    words: BTreeSet<Vec<u8>>,
+    /// Their lengths.
+    lengths: BTreeSet<usize>,
+}
+
+impl Words {
+    /// Every name and word of the format that is long enough to matter.
+    pub(super) fn known() -> &'static Self {
+        static KNOWN: OnceLock<Words> = OnceLock::new();
+        KNOWN.get_or_init(|| {
+            let mut known = Self::default();
+            known.insert(b"tracecloak");
+            for table in Table::ALL {
+                known.insert(table.word().as_bytes());
+                for column in columns(*table) {
+                    known.insert(column.name.as_bytes());
+                    if let Kind::Word(words) = column.kind {
+                        words.listed().for_each(|word| known.insert(word.as_bytes()));
+                    }
+                }
+            }
+            known
+        })
+    }
+
+    /// Exempts a string.
+    pub(super) fn insert(&mut self, word: &[u8]) {
+        if (1..256).contains(&word.len()) && !self.words.contains(word) {
+            self.lengths.insert(word.len());
+            self.words.insert(word.to_vec());
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Zeroes them where they stand as strings of JSON, or where their length stands before them.
+    pub(super) fn mask(&self, bytes: &mut [u8]) {
+        self.mask_strings(bytes);
+        self.mask_counted(bytes);
+    }
+
+    /// Zeroes them where their length stands before them: in one byte (a footer), or in four (a dictionary).
+    pub(super) fn mask_counted(&self, bytes: &mut [u8]) {
+        let mut at = 0;
+        while let Some(length) = bytes.get(at).map(|byte| usize::from(*byte)) {
+            at += 1;
+            // A count before shorter words would be met by chance.
+            if length < 4 || !self.lengths.contains(&length) {
+                continue;
+            }
+            let zeros = if bytes.get(at..at + 3) == Some(&[0; 3]) { 3 } else { 0 };
+            for start in [at, at + zeros] {
+                if let Some(word) = bytes.get_mut(start..start + length).filter(|word| self.words.contains(&**word)) {
+                    word.fill(0);
+                    at = start + length;
+                    break;
                 }
             }
         }
-        known
-    })
-}
-
-/// Zeroes the words of the format where their length stands before them: in one byte (the footer), or in four (a dictionary).
-pub(super) fn mask(bytes: &mut [u8]) {
-    let lengths: BTreeSet<usize> = known().iter().map(Vec::len).collect();
-    let mut at = 0;
-    while let Some(length) = bytes.get(at).map(|byte| usize::from(*byte)) {
-        at += 1;
-        if !lengths.contains(&length) {
-            continue;
-        }
-        let zeros = if bytes.get(at..at + 3) == Some(&[0; 3]) { 3 } else { 0 };
-        for start in [at, at + zeros] {
-            if let Some(word) = bytes.get_mut(start..start + length).filter(|word| known().contains(&**word)) {
-                word.fill(0);
-                at = start + length;
-                break;
-            }
-        }
     }
-}
 
-/// Zeroes the JSON strings that are these, with their quotes.
-pub(super) fn mask_strings(bytes: &mut [u8], declared: &[&str]) {
-    let declared: BTreeSet<&[u8]> = declared.iter().map(|word| word.as_bytes()).collect();
-    let mut at = 0;
-    while let Some(open) = memchr::memchr(b'"', bytes.get(at..).unwrap_or_default()) {
-        let inside = at + open + 1;
-        let length = super::closure::string(bytes.get(inside..).unwrap_or_default()).0.len();
-        if bytes.get(inside..inside + length).is_some_and(|word| declared.contains(word))
-            && let Some(word) = bytes.get_mut(inside - 1..inside + length)
-        {
-            word.fill(0);
+    /// Zeroes them where they are JSON strings, with their opening quotes.
+    fn mask_strings(&self, bytes: &mut [u8]) {
+        let mut at = 0;
+        while let Some(open) = memchr::memchr(b'"', bytes.get(at..).unwrap_or_default()) {
+            let inside = at + open + 1;
+            let length = super::closure::string(bytes.get(inside..).unwrap_or_default()).0.len();
+            if bytes.get(inside..inside + length).is_some_and(|word| self.words.contains(word))
+                && let Some(word) = bytes.get_mut(inside - 1..inside + length)
+            {
+                word.fill(0);
+            }
+            at = inside + length + 1;
         }
-        at = inside + length + 1;
     }
 }
 
@@ -96,7 +125,7 @@ mod tests {
     #[test]
     fn words_go_where_their_length_stands_and_stay_elsewhere() {
         let mut bytes = b"\x0egeneral-purpose \x0fgeneral-purpose\x0f\0\0\0general-purpose general-purpose".to_vec();
-        mask(&mut bytes);
+        Words::known().mask_counted(&mut bytes);
         let left: Vec<_> = memchr::memmem::find_iter(&bytes, b"general-purpose").collect();
         assert_eq!(left, [1, bytes.len() - 15]);
     }
@@ -104,7 +133,7 @@ mod tests {
     #[test]
     fn a_word_inside_a_longer_value_stays() {
         let mut bytes = b"\x18general-purpose-secrets!".to_vec();
-        mask(&mut bytes);
+        Words::known().mask_counted(&mut bytes);
         assert!(bytes.ends_with(b"general-purpose-secrets!"));
     }
 
@@ -122,7 +151,9 @@ mod tests {
     #[test]
     fn declared_strings_go_with_their_quotes() {
         let mut bytes = br#"{"hash_ids":[1],"note":"hash_ids and more"}"#.to_vec();
-        mask_strings(&mut bytes, &["hash_ids"]);
+        let mut words = Words::default();
+        words.insert(b"hash_ids");
+        words.mask(&mut bytes);
         assert_eq!(bytes, b"{\0\0\0\0\0\0\0\0\0\":[1],\"note\":\"hash_ids and more\"}");
     }
 }

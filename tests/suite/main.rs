@@ -23,6 +23,10 @@ mod derive;
 #[cfg(test)]
 mod formats;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod imported;
 #[cfg(test)]
 mod lineage;

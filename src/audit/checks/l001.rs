@@ -6,7 +6,7 @@ use crate::audit::check::check;
 use crate::audit::detect::has_date;
 use crate::audit::report::Report;
 use crate::audit::view::TextView;
-use crate::audit::vocab::Shape;
+use crate::audit::vocab::{Shape, closed};
 
 check! {
     /// A string stands where the format declares no string, or in a field that it does not declare.
@@ -19,16 +19,11 @@ check! {
         let message = match text.shape {
             None => "text in a field that nothing declares",
             Some(Shape::Word(_) | Shape::Listed(_) | Shape::Model | Shape::Numbered(_) | Shape::Tool) => return,
-            Some(Shape::Opaque) if is_id(text.bytes) => return,
+            Some(Shape::Opaque) if closed::is_id(text.bytes) => return,
             Some(Shape::Opaque) => "text where the format has an id",
             Some(Shape::Instant) if has_date(&text.lossy()) => return,
             Some(_) => "text where the format has another type",
         };
         self.find(report, text.place(), message, Some(crate::audit::wide(text.bytes.len())));
     }
-}
-
-/// Whether a string can be an id: few characters of the kinds that ids have.
-fn is_id(bytes: &[u8]) -> bool {
-    bytes.len() <= 80 && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-:.".contains(byte))
 }

@@ -13,15 +13,7 @@ check! {
     L020 Warning "ids are not canonical"; "number blocks by first appearance in row order";
 
     fn session(&self, session: &SessionView<'_>, report: &mut Report) {
-        let first = session.ids.first().copied().unwrap_or(0);
-        let mut next = first;
-        let canonical = first <= 1
-            && session.ids.iter().all(|id| {
-                let new = *id == next;
-                next += u64::from(new);
-                new || (first..next).contains(id)
-            });
-        if !canonical {
+        if !session.is_canonical() {
             self.find(report, session.place(), "block ids not numbered by first appearance", None);
         }
     }

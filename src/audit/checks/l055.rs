@@ -3,12 +3,16 @@
 //! Invariant: it reports places and classes only, and keeps nothing.
 
 use crate::audit::check::check;
-use crate::audit::detect::{Disguise, disguise, floats_hide_text};
+use crate::audit::detect::{Disguise, bits_hide_text, disguise, floats_hide_text};
 use crate::audit::report::Report;
 use crate::audit::view::{ColumnView, SessionView};
 
 check! {
-    /// Numbers are text in disguise: one character a number, several bytes a number, or a byte in the low digits of each.
+    /// Numbers are text in disguise: one character a number, several bytes a number, a byte or a few bits in the low end of each, their
+    /// differences, their decimal digits, or the lengths of lists.
+    ///
+    /// Numbers can hide anything from whoever does not know how: what this check does not see, `--source` may, and what a format does
+    /// not declare is best left out.
     L055 Error "numbers that decode to text"; "leave the column out";
 
     fn column(&self, column: &ColumnView<'_>, report: &mut Report) {
@@ -16,7 +20,11 @@ check! {
         let message = match found {
             Some(Disguise::CodePoints) => "numbers that are characters of a text",
             Some(Disguise::Packed) => "numbers that are packed bytes of a text",
-            Some(Disguise::LowBytes) => "numbers whose low bytes are a text",
+            Some(Disguise::LowBytes | Disguise::LowBits) => "numbers whose low bits are a text",
+            Some(Disguise::Steps) => "numbers whose differences are characters of a text",
+            Some(Disguise::Digits) => "numbers whose digits are characters of a text",
+            None if bits_hide_text(column.bits) => "true and false that are the bits of a text",
+            None if lists_hide_text(column) => "lists whose lengths are characters of a text",
             None if floats_hide_text(column.floats) => "numbers that are packed bytes of a text",
             None => return,
         };
@@ -38,4 +46,12 @@ check! {
             }
         }
     }
+}
+
+/// Whether the lengths of lists are characters.
+fn lists_hide_text(column: &ColumnView<'_>) -> bool {
+    let mut from = 0;
+    let length = |end: &usize| i64::try_from(end.saturating_sub(std::mem::replace(&mut from, *end))).unwrap_or(0);
+    let lengths: Vec<i64> = column.lists.iter().map(length).collect();
+    column.shape.is_none() && disguise(&lengths, true).is_some()
 }

@@ -49,6 +49,10 @@ mod l081;
 mod l082;
 mod l083;
 mod l084;
+mod l100;
+mod l101;
+mod l102;
+mod l103;
 mod l104;
 mod l140;
 mod l141;
@@ -105,6 +109,10 @@ pub static CHECKS: &[&dyn Check] = &[
     &l082::L082,
     &l083::L083,
     &l084::L084,
+    &l100::L100,
+    &l101::L101,
+    &l102::L102,
+    &l103::L103,
     &l104::L104,
     &l140::L140,
     &l141::L141,

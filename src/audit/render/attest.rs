@@ -25,23 +25,21 @@ struct Statement<'o> {
     risk: &'o Risk,
 }
 
-/// The checks that need the logs or the converter.
-const ELSEWHERE: &[&str] = &["L100", "L101", "L102", "L103", "L120", "L121", "L122", "L123", "L124", "L125", "L126"];
+/// The checks of the converter, which its tests run.
+const CONVERTER: &[&str] = &["L120", "L121", "L122", "L123", "L124", "L125", "L126"];
 
 /// The statement as JSON.
 pub fn attest(outcome: &Outcome) -> String {
     let count = |severity| outcome.findings.iter().filter(|finding| finding.severity == severity).count();
-    let with_source = !outcome.findings.iter().any(|finding| finding.id == "L104");
-    let source = |id: &&&str| id.starts_with("L10");
-    let elsewhere = ELSEWHERE.iter().filter(|id| with_source && source(id)).copied();
+    let all = CHECKS.iter().map(|check| check.meta().id).filter(|id| *id != "L104");
     let statement = Statement {
         version: 1,
         tool: "tracecloak",
         tool_version: env!("CARGO_PKG_VERSION"),
         trace_format_version: crate::trace::manifest::FORMAT_VERSION,
         files: &outcome.files,
-        checks_run: CHECKS.iter().map(|check| check.meta().id).filter(|id| *id != "L104").chain(elsewhere).collect(),
-        checks_not_run: ELSEWHERE.iter().filter(|id| !(with_source && source(id))).copied().collect(),
+        checks_run: all.filter(|id| !outcome.not_run.contains(id)).collect(),
+        checks_not_run: outcome.not_run.iter().chain(CONVERTER).copied().collect(),
         fully_audited: !outcome.undecodable,
         errors: count(Severity::Error),
         warnings: count(Severity::Warning),

@@ -4,10 +4,13 @@
 //! looked at.
 
 use super::collect::Feed;
-use super::fact::Kind;
+use super::fact::{Facts, Kind};
 use super::{FileView, open};
 use crate::audit::finding::Place;
-use crate::audit::vocab::words::is_plain_file;
+
+/// Modes that archivers give to data.
+pub(super) const MODES: &[u64] =
+    &[0, 0o400, 0o444, 0o600, 0o640, 0o644, 0o660, 0o664, 0o666, 0o700, 0o750, 0o755, 0o775, 0o777];
 
 /// Most entries.
 const ENTRIES: u64 = 1 << 16;
@@ -55,6 +58,7 @@ pub(crate) fn read(bytes: &[u8], depth: usize, feed: &mut Feed<'_>) -> FileView 
         };
         let field = |range: std::ops::Range<usize>| header.get(range).unwrap_or_default();
         let text = |range| field(range).split(|byte| *byte == 0).next().unwrap_or_default();
+        let mut names = Facts::default();
         let mut add = |kind, message| view.facts.add(kind, place.clone(), message, None);
         if octal(field(136..148)) != Some(0) {
             add(Kind::Archive, "an archive entry with a time");
@@ -68,24 +72,13 @@ pub(crate) fn read(bytes: &[u8], depth: usize, feed: &mut Feed<'_>) -> FileView 
         let parts = [text(345..500), text(0..100)];
         let name =
             parts.iter().flat_map(|part| part.split(|byte| *byte == b'/')).filter(|part| !matches!(*part, [] | [b'.']));
-        let name: Vec<_> = name.collect();
-        let plain = name.iter().rev().enumerate().all(|(from_end, part)| {
-            let part = std::str::from_utf8(part).unwrap_or("\u{fffd}");
-            if from_end == 0 && header.get(156) != Some(&b'5') {
-                is_plain_file(part)
-            } else {
-                crate::audit::vocab::words::is_plain_name(part.as_bytes())
-            }
-        });
-        if !plain {
-            add(Kind::FileName, "an archive entry whose name is not made of generic words");
-        }
+        name.for_each(|part| names.name(part, place.clone()));
         if [100..108, 157..257, 257..265, 329..345, 500..512].iter().enumerate().any(|(which, range)| {
             let bytes = field(range.clone());
             match which {
-                0 | 3 => octal(bytes).is_none(),
+                0 => octal(bytes).is_none_or(|mode| !MODES.contains(&(mode & 0o7777))),
                 2 => !matches!(bytes, b"ustar\x0000" | b"ustar  \0" | b"\0\0\0\0\0\0\0\0"),
-                _ => bytes.iter().any(|byte| *byte != 0),
+                _ => bytes.iter().any(|byte| !matches!(byte, 0 | b'0')),
             }
         }) || [(0..100), (265..297), (297..329), (345..500)].iter().any(|range| {
             let bytes = field(range.clone());
@@ -104,12 +97,18 @@ pub(crate) fn read(bytes: &[u8], depth: usize, feed: &mut Feed<'_>) -> FileView 
             Some(b'5') if body.is_empty() => (),
             _ => add(Kind::Archive, "an archive entry that is no file: a link or an extended header"),
         }
+        view.facts.merge(names);
         let end = at + 512 + body.len();
         let next = end.next_multiple_of(512);
         if bytes.get(end..next.min(bytes.len())).unwrap_or_default().iter().any(|byte| *byte != 0) {
-            view.facts.add(Kind::Padding, place, "padding of an archive that is not zero", None);
+            view.facts.add(Kind::Unowned, place, "padding of an archive that is not zero", None);
         }
         (at, entry) = (next, entry + 1);
+    }
+    let rest = bytes.get(at..).unwrap_or_default();
+    if rest.iter().any(|byte| *byte != 0) {
+        let message = "bytes after the end of the archive";
+        view.facts.add(Kind::Unowned, Place::at(at), message, Some(crate::audit::wide(rest.len())));
     }
     view
 }

@@ -5,25 +5,26 @@
 
 use super::fact::{Facts, Kind};
 use super::node::Nodes;
-use super::{ColumnView, Dataset, FileView, RequestView, SessionDigest, SessionView, TextView};
+use super::{ColumnView, Dataset, FileView, RequestView, SessionDigest, SessionView, Sink, TextView};
 use crate::audit::check::Check;
+use crate::audit::detect::{disguise, entropy, float};
 use crate::audit::finding::Place;
 use crate::audit::report::Report;
 use crate::audit::rules::Rules;
-use crate::audit::vocab::words::{is_plain_name, is_tool};
-use crate::audit::vocab::{Format, Role, Shape};
-use crate::trace::Model;
+use crate::audit::vocab::{Format, Role, Shape, closed};
 
 /// Numbers of a column that are held before the checks see them.
 const CHUNK: usize = 1 << 20;
 /// Open strings of a file that all checks look at; the rest only counts as text.
 const DEEP: u64 = 1 << 16;
+/// Bytes of them.
+const DEEP_BYTES: u64 = 64 << 20;
 /// Bytes of a string that checks look at.
 const TEXT: usize = 1 << 20;
 /// Different values of a column that are counted one by one.
 const DISTINCT: usize = 1 << 14;
 /// Block ids of one session.
-const IDS: usize = 1 << 28;
+pub(crate) const IDS: usize = 1 << 26;
 
 /// What is shared by all files of a run.
 #[derive(Debug)]
@@ -38,6 +39,10 @@ pub struct Feed<'a> {
     pub limits: super::Limits,
     /// The checks to run.
     pub checks: &'a [&'static dyn Check],
+    /// Bytes that may still be unpacked from the file.
+    pub left: usize,
+    /// Who else wants the values.
+    pub sink: Option<&'a mut dyn Sink>,
 }
 
 impl std::fmt::Debug for dyn Check {
@@ -266,12 +271,16 @@ impl<'f, 'a> Collector<'f, 'a> {
     }
 
     /// True or false.
-    pub(crate) fn boolean(&mut self, node: usize, offset: Option<usize>) {
-        if let Some(at) = self.nodes.get_mut(node) {
-            at.others_seen += 1;
-        }
+    pub(crate) fn boolean(&mut self, node: usize, value: bool, offset: Option<usize>) {
+        let Some(at) = self.nodes.get_mut(node) else { return };
+        at.others_seen += 1;
+        at.bits.push(value);
+        let full = at.bits.len() >= CHUNK;
         if !matches!(self.nodes.shape(node), None | Some(Shape::Bool)) {
             self.fact(Kind::Domain, node, offset, "true or false where the format has another type");
+        }
+        if full {
+            self.flush(node);
         }
     }
 
@@ -295,16 +304,34 @@ impl<'f, 'a> Collector<'f, 'a> {
         if role == Role::Scope {
             self.scope = Some(bytes == b"local");
         }
-        if bytes.is_empty() || shape.is_some_and(|shape| closed(shape, bytes)) {
+        if self.view.open_bytes > crate::audit::wide(self.feed.limits.bytes) {
+            // A short dictionary can stand for strings without end.
+            self.fact(Kind::Undecodable, node, offset, "more text than can be looked at");
+            return;
+        }
+        let proved = bytes.is_empty() || shape.is_some_and(|shape| closed::proves(shape, bytes));
+        if let Some(sink) = self.feed.sink.as_mut() {
+            if proved {
+                sink.proved(bytes);
+            } else {
+                sink.text(self.nodes.label(node), bytes);
+            }
+        }
+        if proved {
+            let numbered = matches!(shape, Some(Shape::Opaque | Shape::Numbered(_)));
+            if let (Some(number), Some(at)) = (closed::number(bytes).filter(|_| numbered), self.nodes.get_mut(node)) {
+                at.values.push(number);
+            }
             return;
         }
         self.texts += 1;
         self.view.open_bytes += crate::audit::wide(bytes.len());
-        let label = self.nodes.get(node).map(|node| node.label.clone()).unwrap_or_default();
+        let label = self.nodes.label(node).to_owned();
         let bytes = bytes.get(..TEXT).unwrap_or(bytes);
         let text = TextView { label: &label, shape, row: self.row, offset, bytes, rules: self.feed.rules };
         let checks = self.feed.checks;
-        for check in checks.iter().filter(|check| self.texts <= DEEP || check.meta().id == "L001") {
+        let deep = self.texts <= DEEP && self.view.open_bytes <= DEEP_BYTES;
+        for check in checks.iter().filter(|check| deep || check.meta().id == "L001") {
             check.text(&text, self.feed.report);
         }
     }
@@ -328,6 +355,9 @@ impl<'f, 'a> Collector<'f, 'a> {
             label: &self.ids_label,
             json: self.json,
         };
+        if let Some(sink) = self.feed.sink.as_mut().filter(|_| !session.is_canonical()) {
+            sink.numbers(&self.ids_label, &mut self.ids.iter().copied());
+        }
         if !session.requests.is_empty() {
             let checks = self.feed.checks;
             checks.iter().for_each(|check| check.session(&session, self.feed.report));
@@ -357,11 +387,20 @@ impl<'f, 'a> Collector<'f, 'a> {
         let Some(at) = self.nodes.get_mut(node) else { return };
         let (values, floats) = (std::mem::take(&mut at.values), std::mem::take(&mut at.floats));
         let (lists, outputs) = (std::mem::take(&mut at.lists), std::mem::take(&mut at.outputs));
+        let bits = std::mem::take(&mut at.bits);
         let row = std::mem::replace(&mut at.first_row, self.row);
-        if values.is_empty() && floats.is_empty() {
+        if values.is_empty() && floats.is_empty() && bits.is_empty() {
             return;
         }
         let (label, shape, role) = (at.label.clone(), at.shape, at.role);
+        if let Some(sink) = self.feed.sink.as_mut() {
+            sink.numbers(&label, &mut values.iter().map(|value| value.cast_unsigned()));
+            sink.numbers(&label, &mut floats.iter().map(|value| value.to_bits()));
+            // Eight of them spell a byte, in either order.
+            let byte = |bits: &[bool]| bits.iter().fold(0, |byte, bit| byte << 1 | u64::from(*bit));
+            sink.numbers(&label, &mut bits.chunks(8).map(byte));
+            sink.numbers(&label, &mut bits.chunks(8).map(byte).map(u64::reverse_bits).map(|byte| byte >> 56));
+        }
         let column = ColumnView {
             label: &label,
             shape,
@@ -370,6 +409,7 @@ impl<'f, 'a> Collector<'f, 'a> {
             values: &values,
             lists: &lists,
             floats: &floats,
+            bits: &bits,
             json: self.json,
             outputs: &outputs,
         };
@@ -402,11 +442,33 @@ impl<'f, 'a> Collector<'f, 'a> {
         self.view
     }
 
+    /// Names that are declared or made of generic words may stand in any log.
+    pub(crate) fn prove_names(&mut self) {
+        if let Some(sink) = self.feed.sink.as_mut() {
+            for node in self.nodes.iter().filter(|node| node.plain) {
+                let name = node.label.rsplit('.').next().unwrap_or_default();
+                sink.proved(name.trim_end_matches("[]").as_bytes());
+            }
+        }
+    }
+
     /// Facts about undeclared fields.
     fn names(&mut self) {
+        self.prove_names();
         let declared = self.view.format.is_some();
+        // Numbers in many names are a column of their own.
+        let own = self.nodes.iter().filter(|node| node.shape.is_none() && node.plain);
+        let numbers: Vec<i64> =
+            own.filter_map(|node| closed::number(node.label.rsplit('.').next()?.as_bytes())).collect();
+        if disguise(&numbers, true).is_some() {
+            self.view.facts.add(Kind::Name, Place::default(), "names whose numbers are a text", None);
+        }
         for node in 0..self.nodes.len() {
             let Some(at) = self.nodes.get(node) else { continue };
+            if at.ragged && at.padded {
+                let message = "numbers with zeros at their end, of one length or another";
+                self.view.facts.add(Kind::Spelling, Place::column(&at.label), message, None);
+            }
             if at.shape.is_some() || (at.label.is_empty() && !at.overflow) {
                 continue;
             }
@@ -427,43 +489,4 @@ impl<'f, 'a> Collector<'f, 'a> {
             }
         }
     }
-}
-
-/// Whether a string is proved by its declaration: it is one of few words that carry nothing.
-fn closed(shape: &Shape, bytes: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(bytes) else { return false };
-    match shape {
-        Shape::Word(words) => words.contains(&text),
-        Shape::Listed(knows) => knows(text),
-        Shape::Model => Model::parse(text).is_some(),
-        Shape::Numbered(prefix) => text.strip_prefix(prefix).is_some_and(|digits| {
-            (1..=6).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit())
-        }),
-        Shape::Opaque => is_plain_name(bytes) || is_number(text),
-        Shape::Tool => is_tool(text),
-        _ => false,
-    }
-}
-
-/// Whether an id is digits with up to three letters between them, such as `p0a3`.
-fn is_number(text: &str) -> bool {
-    let letters = text.bytes().filter(u8::is_ascii_lowercase).count();
-    let digits = text.bytes().filter(u8::is_ascii_digit).count();
-    letters <= 3 && (1..=12).contains(&digits) && letters + digits == text.len()
-}
-
-/// A count as a float; exact up to 2^53, which is more than is ever counted.
-#[expect(
-    clippy::as_conversions,
-    clippy::cast_precision_loss,
-    reason = "rounding far above what is counted changes no verdict"
-)]
-pub(crate) fn float(count: u64) -> f64 {
-    count as f64
-}
-
-/// Bits of information in a value drawn from these counts.
-pub(crate) fn entropy(counts: impl Iterator<Item = u64> + Clone) -> f64 {
-    let total = float(counts.clone().sum::<u64>()).max(1.0);
-    counts.filter(|count| *count > 0).map(|count| float(count) / total).map(|share| -share * share.log2()).sum()
 }

@@ -34,6 +34,14 @@ pub(crate) fn read(bytes: &[u8], to: &mut Collector<'_, '_>) {
         to.view.facts.add(Kind::Undecodable, Place::at(0), "a header that is not CSV", None);
         return;
     };
+    // The names are looked at even where no row follows.
+    let header = to.begin_object(0, Some(0));
+    for name in &names {
+        to.member(header, 0, name, Some(0));
+    }
+    to.end_object(0);
+    // Quotes that a cell does not need, and line ends of two kinds: each choice is a bit that can say something.
+    let mut ways = vec![0u8; names.len() + 1];
     while at < bytes.len() {
         let start = at;
         let Some(cells) = record(bytes, &mut at) else {
@@ -45,13 +53,21 @@ pub(crate) fn read(bytes: &[u8], to: &mut Collector<'_, '_>) {
             to.view.facts.add(Kind::Spelling, Place::at(start).row(to.row), message, None);
         }
         let object = to.begin_object(0, Some(start));
+        let returns = bytes.get(..at).unwrap_or_default().ends_with(b"\r\n");
+        ways.iter_mut().take(1).for_each(|way| *way |= if returns { 1 } else { 2 });
         for (place, cell) in cells.iter().enumerate() {
+            if let Some(way) = ways.get_mut(place + 1).filter(|_| !cell.iter().any(|byte| b",\"\r\n".contains(byte))) {
+                *way |= if matches!(cell, Cow::Owned(_)) { 1 } else { 2 };
+            }
             let name = names.get(place).map_or(b"?cell".as_slice(), |name| name);
             let node = to.member(object, 0, name, Some(start));
             value(to, node, cell, start);
         }
         to.end_object(0);
         to.end_record();
+    }
+    if ways.contains(&3) {
+        to.view.facts.add(Kind::Spelling, Place::default(), "quotes or line ends used in two ways", None);
     }
 }
 
@@ -61,8 +77,13 @@ fn value(to: &mut Collector<'_, '_>, node: usize, cell: &[u8], at: usize) {
         && inner.bytes().all(|byte| byte.is_ascii_digit() || b", ".contains(&byte))
     {
         let element = to.begin_list(node, Some(at));
+        let mut ways: Vec<&str> = Vec::new();
         for number in inner.split([',', ' ']).filter(|number| !number.is_empty()) {
             scalar(to, element, number.as_bytes(), at);
+        }
+        ways.extend(inner.split(|c: char| c.is_ascii_digit()).filter(|way| !way.is_empty()));
+        if ways.iter().any(|way| ![",", ", ", " "].contains(way) || Some(way) != ways.first()) {
+            to.fact(Kind::Spelling, node, Some(at), "a list with separators of several kinds");
         }
         to.end_list(element);
     } else {
@@ -73,9 +94,18 @@ fn value(to: &mut Collector<'_, '_>, node: usize, cell: &[u8], at: usize) {
 fn scalar(to: &mut Collector<'_, '_>, node: usize, cell: &[u8], at: usize) {
     let text = std::str::from_utf8(cell).unwrap_or("\u{fffd}");
     let numeric = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte)) && text.len() <= 40;
+    if numeric && text.bytes().filter(u8::is_ascii_digit).count() > 20 {
+        to.fact(Kind::Domain, node, Some(at), "a number with more digits than a number of 64 bits has");
+        to.text(node, cell, Some(at));
+    }
+    let spelled = text.parse::<i64>().is_ok_and(|value| value.to_string() != text);
+    if spelled && numeric {
+        to.fact(Kind::Spelling, node, Some(at), "a number with digits or a sign that it does not need");
+    }
     match text {
         "" => to.null(node),
-        "true" | "false" | "True" | "False" => to.boolean(node, Some(at)),
+        "true" | "True" => to.boolean(node, true, Some(at)),
+        "false" | "False" => to.boolean(node, false, Some(at)),
         text if numeric && text.parse::<i64>().is_ok() => to.int(node, text.parse().unwrap_or(0), false, Some(at)),
         text if numeric && text.parse::<u64>().is_ok() => {
             to.int(node, text.parse::<u64>().unwrap_or(0).cast_signed(), true, Some(at));

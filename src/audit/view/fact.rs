@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::audit::detect::has_date;
 use crate::audit::finding::Place;
+use crate::audit::vocab::words::{Naming, naming};
 
 /// Kinds of facts. Each belongs to one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,8 +46,10 @@ pub enum Kind {
     Archive,
     /// Something that could not be decoded.
     Undecodable,
-    /// A file name that is not made of generic words.
+    /// The name of a file, folder or entry that says more than one word.
     FileName,
+    /// The name of a file, folder or entry with one word of its own.
+    FileWord,
     /// A date in a name or in metadata.
     NameDate,
     /// JSON that readers understand differently, or bytes around it.
@@ -90,6 +94,18 @@ impl Facts {
     pub fn add(&mut self, kind: Kind, place: Place, message: &'static str, length: Option<u64>) {
         let key = (kind, message, place.column.clone());
         self.0.entry(key).or_insert(Fact { place, length, count: 0 }).count += 1;
+    }
+
+    /// Adds what the name of a file, a folder or an entry tells.
+    pub fn name(&mut self, name: &[u8], place: Place) {
+        if has_date(&String::from_utf8_lossy(name)) {
+            self.add(Kind::NameDate, place.clone(), "a date in a name", None);
+        }
+        match std::str::from_utf8(name).map_or(Naming::Text, naming) {
+            Naming::Generic => (),
+            Naming::Word => self.add(Kind::FileWord, place, "a name with one word that is not generic", None),
+            Naming::Text => self.add(Kind::FileName, place, "a name that could be a text or an id", None),
+        }
     }
 
     /// Facts of one kind: message and fact.

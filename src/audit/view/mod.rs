@@ -7,21 +7,25 @@ mod archive;
 mod arrow;
 mod collect;
 mod compress;
+mod content;
 mod csv;
 mod fact;
 mod json;
+mod lz4;
 mod node;
 mod open;
 mod parquet;
+mod sink;
 mod sqlite;
 mod zip;
 
 use std::ops::Range;
 
 pub use collect::Feed;
-pub(crate) use collect::{entropy, float};
 pub use fact::{Fact, Facts, Kind};
-pub(crate) use open::open;
+pub use open::decode;
+pub(crate) use open::{open, open_file};
+pub use sink::Sink;
 
 use super::rules::Rules;
 use super::vocab::{Format, Role, Shape};
@@ -83,6 +87,8 @@ pub struct ColumnView<'a> {
     pub lists: &'a [usize],
     /// Numbers with a fraction, in row order.
     pub floats: &'a [f64],
+    /// True and false, in row order.
+    pub bits: &'a [bool],
     /// Whether values above 2^53 stand in JSON.
     pub json: bool,
     /// Answer tokens of the requests that the lists belong to, in order; empty where not known.
@@ -171,6 +177,18 @@ impl SessionView<'_> {
     /// Where its ids are.
     pub fn place(&self) -> super::Place {
         super::Place::column(self.label).row(self.row)
+    }
+
+    /// Whether its ids are numbered by first appearance, from 0 or 1: then they say no more than which prefixes are equal.
+    pub fn is_canonical(&self) -> bool {
+        let first = self.ids.first().copied().unwrap_or(0);
+        let mut next = first;
+        first <= 1
+            && self.ids.iter().all(|id| {
+                let new = *id == next;
+                next += u64::from(new);
+                new || (first..next).contains(id)
+            })
     }
 
     /// The block ids of a request.

@@ -12,6 +12,7 @@ const NODES: usize = 4096;
 
 /// A path.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each was seen or not, on its own")]
 pub(crate) struct Node {
     pub(crate) label: String,
     pub(crate) shape: Option<&'static Shape>,
@@ -30,6 +31,12 @@ pub(crate) struct Node {
     pub(crate) floats: Vec<f64>,
     pub(crate) lists: Vec<usize>,
     pub(crate) outputs: Vec<u64>,
+    /// True and false, in row order.
+    pub(crate) bits: Vec<bool>,
+    /// Digits behind the point: how many, whether that differs, and whether zeros end them.
+    pub(crate) decimals: Option<usize>,
+    pub(crate) ragged: bool,
+    pub(crate) padded: bool,
     /// Numbers ever seen here.
     pub(crate) count: u64,
     /// How often each number occurs, while they are few.
@@ -63,6 +70,16 @@ impl Nodes {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Node> {
         self.0.iter()
+    }
+
+    /// Whether a name was met that is not made of generic words.
+    pub(crate) fn any_foreign(&self) -> bool {
+        self.0.iter().any(|node| !node.plain)
+    }
+
+    /// How a node is called in findings.
+    pub(crate) fn label(&self, node: usize) -> &str {
+        self.0.get(node).map(|node| node.label.as_str()).unwrap_or_default()
     }
 
     pub(crate) fn shape(&self, node: usize) -> Option<&'static Shape> {
@@ -104,14 +121,12 @@ impl Nodes {
             _ => format!("?{}", above.others.len() + 1),
         };
         let overflow = self.0.len() >= NODES;
-        let (label, undeclared_from) = (join(&above.label, &shown), above.shape.is_some());
+        let label = join(&above.label, &shown);
         let role = if plain { role_of(name) } else { Role::Plain };
-        let child = if overflow {
+        if overflow {
             return self.overflow(row);
-        } else {
-            self.push(Node { label, role, plain, first_row: row, overflow: false, ..Node::default() })
-        };
-        let _ = undeclared_from;
+        }
+        let child = self.push(Node { label, role, plain, first_row: row, ..Node::default() });
         if let Some(above) = self.0.get_mut(parent) {
             above.others.insert(name.into(), child);
         }

@@ -2,14 +2,65 @@
 //!
 //! Invariant: bytes that no reader knows are undecodable; text that is neither JSON nor CSV is text, which no trace holds.
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
 use super::collect::{Collector, Feed};
+use super::content::{self, Content};
 use super::fact::{Facts, Kind};
-use super::{FileView, archive, arrow, compress, csv, json, parquet, sqlite, zip};
+use super::sink::is_loose;
+use super::{Dataset, FileView, Limits, Sink, archive, arrow, compress, csv, json, parquet, sqlite, zip};
 use crate::audit::finding::Place;
+use crate::audit::report::Report;
+use crate::audit::rules::Rules;
 use crate::audit::vocab::Format;
+
+/// Shows a sink what a file holds; gives whether it was small enough, or of a kind that is read in pieces.
+///
+/// # Errors
+/// If it can't be read.
+pub fn decode(path: &Path, sink: &mut dyn Sink) -> io::Result<bool> {
+    let (mut report, mut dataset, rules) = (Report::default(), Dataset::default(), Rules::default());
+    let mut feed = Feed {
+        report: &mut report,
+        dataset: &mut dataset,
+        rules: &rules,
+        limits: Limits::default(),
+        checks: &[],
+        left: 0,
+        sink: Some(sink),
+    };
+    let view = open_file(File::open(path)?, &mut |_| (), &mut feed)?;
+    Ok(!view.facts.of(Kind::Undecodable).any(|(message, _)| message == content::TOO_MUCH))
+}
+
+/// Takes a file apart that is read from its start; `seen` is shown every byte of it.
+pub(crate) fn open_file(mut file: impl Read, seen: &mut dyn FnMut(&[u8]), feed: &mut Feed<'_>) -> io::Result<FileView> {
+    let held = feed.limits.bytes;
+    let mut content = Content::new(feed, 0, held);
+    let mut piece = vec![0; 256 << 10];
+    loop {
+        let read = file.read(&mut piece)?;
+        if read == 0 {
+            return Ok(content.finish());
+        }
+        let piece = piece.get(..read).unwrap_or_default();
+        seen(piece);
+        content.push(piece);
+    }
+}
 
 /// Takes a file apart. `depth` counts the containers around it.
 pub(crate) fn open(bytes: &[u8], depth: usize, feed: &mut Feed<'_>) -> FileView {
+    let view = read(bytes, depth, feed);
+    if let Some(sink) = feed.sink.as_mut().filter(|_| is_loose(&view.facts)) {
+        sink.raw(bytes);
+    }
+    view
+}
+
+fn read(bytes: &[u8], depth: usize, feed: &mut Feed<'_>) -> FileView {
     let mut view = FileView::default();
     let undecodable = |mut view: FileView, message| {
         view.facts.add(Kind::Undecodable, Place::default(), message, Some(crate::audit::wide(bytes.len())));
@@ -18,15 +69,25 @@ pub(crate) fn open(bytes: &[u8], depth: usize, feed: &mut Feed<'_>) -> FileView 
     if depth > feed.limits.depth {
         return undecodable(view, "containers are nested too deeply");
     }
+    if depth == 0 {
+        feed.left = compress::most(bytes.len(), feed.limits);
+    }
     match bytes {
         [] => view,
         [b'P', b'A', b'R', b'1', ..] => parquet::read(bytes, feed),
         [b'P', b'A', b'R', b'E', ..] => undecodable(view, "an encrypted Parquet file"),
         [b'A', b'R', b'R', b'O', b'W', b'1', ..] => arrow::read_file(bytes, feed),
         [0xff, 0xff, 0xff, 0xff, _, _, 0, 0, ..] => arrow::read_stream(bytes, feed),
-        [0x1f, 0x8b, ..] => inner(compress::gzip(bytes, feed.limits, &mut view.facts), view, depth, feed),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
-            inner(compress::zstd(bytes, feed.limits, &mut view.facts), view, depth, feed)
+        [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+            let (mut facts, mut left) = (Facts::default(), std::mem::take(&mut feed.left));
+            let held = compress::most_held(bytes.len(), feed.limits);
+            let mut content = Content::new(feed, depth + 1, held);
+            // What could not be decoded is a fact by then.
+            let _whole = compress::stream(bytes, &mut left, &mut facts, &mut |piece| content.push(piece));
+            content.allow(left);
+            view = content.finish();
+            view.facts.merge(facts);
+            view
         }
         [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => zip::read(bytes, depth, feed),
         [b'S', b'Q', b'L', b'i', b't', b'e', b' ', b'f', ..] => sqlite::read(bytes, feed),
@@ -51,14 +112,6 @@ pub(crate) fn open(bytes: &[u8], depth: usize, feed: &mut Feed<'_>) -> FileView 
     }
 }
 
-/// Goes on with what a compressed stream holds.
-fn inner(content: Option<Vec<u8>>, outer: FileView, depth: usize, feed: &mut Feed<'_>) -> FileView {
-    let Some(content) = content else { return outer };
-    let mut view = open(&content, depth + 1, feed);
-    view.facts.merge(outer.facts);
-    view
-}
-
 /// Text: JSON, CSV, or text.
 fn document(bytes: &[u8], mut facts: Facts, feed: &mut Feed<'_>) -> FileView {
     if let Err(error) = std::str::from_utf8(bytes) {
@@ -67,7 +120,9 @@ fn document(bytes: &[u8], mut facts: Facts, feed: &mut Feed<'_>) -> FileView {
     if json::looks_like(bytes) {
         let format = recognise(&json::first_keys(bytes));
         let mut collector = Collector::new(feed, facts, format, true);
-        json::read(bytes, &mut collector);
+        let mut seen = json::Seen::default();
+        json::read(bytes, &mut collector, &mut seen);
+        seen.finish(&mut collector);
         return collector.finish();
     }
     if csv::looks_like(bytes) {
@@ -87,7 +142,7 @@ fn document(bytes: &[u8], mut facts: Facts, feed: &mut Feed<'_>) -> FileView {
     view
 }
 
-fn recognise(keys: &[std::borrow::Cow<'_, [u8]>]) -> Option<&'static Format> {
+pub(super) fn recognise(keys: &[std::borrow::Cow<'_, [u8]>]) -> Option<&'static Format> {
     let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
     Format::recognise(&keys)
 }

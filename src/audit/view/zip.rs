@@ -3,12 +3,12 @@
 //! Invariant: entries follow one another without a gap, as the central directory says; names, times, comments and extra fields
 //! are facts; every entry is taken apart as a file of its own.
 
+use super::FileView;
 use super::collect::Feed;
-use super::compress::bounded;
+use super::compress::{most_held, pump};
+use super::content::Content;
 use super::fact::Kind;
-use super::{FileView, open};
 use crate::audit::finding::Place;
-use crate::audit::vocab::words::is_plain_file;
 
 /// Most entries.
 const ENTRIES: u64 = 1 << 16;
@@ -32,6 +32,7 @@ pub(crate) fn read(bytes: &[u8], depth: usize, feed: &mut Feed<'_>) -> FileView 
 
 fn walk(bytes: &[u8], depth: usize, feed: &mut Feed<'_>, view: &mut FileView) -> Option<()> {
     let (mut at, mut entry) = (0, 0u64);
+    let mut local: Vec<(usize, &[u8])> = Vec::new();
     // Local entries, one after another.
     while bytes.get(at..)?.starts_with(b"PK\x03\x04") {
         let place = Place::at(at).page(entry);
@@ -49,51 +50,82 @@ fn walk(bytes: &[u8], depth: usize, feed: &mut Feed<'_>, view: &mut FileView) ->
         if extra > 0 {
             add(Kind::Archive, "an archive entry with extra fields");
         }
-        if !name
-            .split(|byte| *byte == b'/')
-            .next_back()
-            .and_then(|name| std::str::from_utf8(name).ok())
-            .is_some_and(is_plain_file)
-        {
-            add(Kind::FileName, "an archive entry whose name is not made of generic words");
-        }
+        let named: Vec<&[u8]> = name.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
         if flags & !0x0806 != 0 || entry >= ENTRIES {
             return None;
         }
-        let content = match method {
-            0 if packed == size => body.to_vec(),
+        let mut left = std::mem::take(&mut feed.left);
+        let mut sum = flate2::Crc::new();
+        let mut content = Content::new(feed, depth + 1, most_held(packed, feed.limits));
+        match method {
+            0 if packed == size => {
+                sum.update(body);
+                content.push(body);
+            }
             8 => {
                 let mut deflate = flate2::bufread::DeflateDecoder::new(body);
-                let content = bounded(&mut deflate, packed, feed.limits, &mut view.facts)?;
-                if deflate.total_in() != crate::audit::wide(packed) || content.len() != size {
-                    view.facts.add(Kind::Unowned, place, "bytes after the end of the stream", None);
+                let read = pump(&mut deflate, &mut left, &mut |piece| {
+                    sum.update(piece);
+                    content.push(piece);
+                });
+                if deflate.total_in() != crate::audit::wide(packed) || crate::audit::narrow(sum.amount().into()) != size
+                {
+                    view.facts.add(Kind::Unowned, place.clone(), "bytes after the end of the stream", None);
                 }
-                content
+                read.ok()?;
             }
             _ => return None,
-        };
-        let inner = open(&content, depth + 1, feed);
+        }
+        content.allow(left);
+        let inner = content.finish();
+        feed.left = feed.left.min(left);
+        named.iter().for_each(|part| view.facts.name(part, place.clone()));
+        if u32_at(bytes, at + 14)? != crate::audit::narrow(sum.sum().into()) {
+            return None;
+        }
+        local.push((at, name));
         view.facts.merge(inner.facts);
         view.rows += inner.rows;
         view.open_bytes += inner.open_bytes;
         view.format = view.format.or(inner.format);
         (at, entry) = (start + packed, entry + 1);
     }
-    // The central directory: as many entries, without extras and comments.
-    for listed in 0..entry {
-        if !bytes.get(at..)?.starts_with(b"PK\x01\x02") {
-            return None;
-        }
-        let (name, extra, comment) = (u16_at(bytes, at + 28)?, u16_at(bytes, at + 30)?, u16_at(bytes, at + 32)?);
+    // The central directory: the same entries, with the same names, times and sizes, and nothing of its own.
+    let directory = at;
+    for (listed, (entry, name)) in local.iter().enumerate() {
+        let place = Place::at(at).page(crate::audit::wide(listed));
+        let record = bytes.get(at..).filter(|record| record.starts_with(b"PK\x01\x02"))?;
+        let (length, extra, comment) = (u16_at(record, 28)?, u16_at(record, 30)?, u16_at(record, 32)?);
         if extra > 0 || comment > 0 {
-            let place = Place::at(at).page(listed);
-            view.facts.add(Kind::Archive, place, "an archive entry with extra fields or a comment", None);
+            let message = "an archive entry with extra fields or a comment";
+            view.facts.add(Kind::Archive, place.clone(), message, None);
         }
-        at += 46 + name + extra + comment;
+        let same = record.get(8..28) == bytes.get(entry + 6..entry + 26) && record.get(46..46 + length) == Some(*name);
+        if !same || u32_at(record, 42)? != *entry || u16_at(record, 34)? != 0 {
+            view.facts.add(Kind::Archive, place.clone(), "a list of entries that are not those of the archive", None);
+        }
+        // A version of 1.0 to 6.3, made on DOS, Unix or NTFS; a mode of data; text or not.
+        let version = |at| record.get(at).is_some_and(|version| *version <= 63);
+        let mode = u16_at(record, 40)? & 0o7777;
+        let plain = version(4) && version(6) && matches!(record.get(5), Some(0 | 3 | 10)) && record.get(7) == Some(&0);
+        if !plain
+            || u16_at(record, 36)? > 1
+            || u16_at(record, 38)? & !0x30 != 0
+            || !super::archive::MODES.contains(&crate::audit::wide(mode))
+        {
+            view.facts.add(Kind::Archive, place, "an archive entry with attributes that no archiver gives", None);
+        }
+        at += 46 + length + extra + comment;
     }
     if !bytes.get(at..)?.starts_with(b"PK\x05\x06") {
         view.facts.add(Kind::Unowned, Place::at(at), "bytes that no structure owns", None);
         return None;
+    }
+    let counted = (u16_at(bytes, at + 4)?, u16_at(bytes, at + 6)?, u16_at(bytes, at + 8)?, u16_at(bytes, at + 10)?);
+    if counted != (0, 0, local.len(), local.len())
+        || (u32_at(bytes, at + 12)?, u32_at(bytes, at + 16)?) != (at - directory, directory)
+    {
+        view.facts.add(Kind::Statistics, Place::at(at), "counts that the archive does not have", None);
     }
     let comment = u16_at(bytes, at + 20)?;
     if comment > 0 {

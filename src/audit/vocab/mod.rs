@@ -4,6 +4,7 @@
 //! declaration leaves open (an opaque id) is marked, so that checks can look at it.
 
 mod agents;
+pub(crate) mod closed;
 mod dynamo;
 mod flat;
 mod rows;

@@ -30,10 +30,10 @@ const WORDS: &str = "a abs account acc active after agent agentic agents agentx 
  uuid v v1 v2 v3 v8 v9 val validation value values veeksha version wait wall warm weight weka width window with work worker workers \
  workload write x y zero thoughts tokenized tps itls gz zst parquet ndjson tar zip license licence txt lz4 planted json5 conversion";
 
-/// Endings of files.
+/// Endings of files that are no generic words.
 const ENDINGS: &[&str] = &[
-    "json", "jsonl", "ndjson", "csv", "parquet", "arrow", "feather", "gz", "zst", "tar", "tgz", "zip", "md", "sqlite",
-    "db",
+    "feather", "tgz", "sqlite", "db", "html", "htm", "yaml", "yml", "toml", "xz", "bz2", "bin", "pdf", "png", "svg",
+    "sh", "py", "rs",
 ];
 
 /// Built-in tools of the public agents; every other name is somebody's own.
@@ -103,40 +103,90 @@ pub fn is_tool(name: &str) -> bool {
     TOOLS.contains(&name)
 }
 
+/// What a name tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Naming {
+    /// Nothing: generic words and small numbers.
+    Generic,
+    /// One short word of its own, such as the name of a data set. It may be somebody's.
+    Word,
+    /// More: several words, a long one, digits that are no small number, or characters that names of data have no need for.
+    Text,
+}
+
+/// What the name of a file or folder tells.
+pub fn naming(name: &str) -> Naming {
+    let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
+    let known = ENDINGS.contains(&ending) && !stem.is_empty();
+    let Some(parts) = parts(if known { stem } else { name }.as_bytes()) else { return Naming::Text };
+    let own: Vec<&String> = parts.iter().filter(|part| !part.is_generic).map(|part| &part.word).collect();
+    let small = parts.iter().all(|part| part.digits <= 5) && parts.iter().filter(|part| part.digits > 0).count() <= 3;
+    match *own {
+        [] if small => Naming::Generic,
+        // Letters as in a word: a key or a hash mixes them with digits.
+        [word]
+            if small
+                && word.len() <= 12
+                && word
+                    .trim_end_matches(|c: char| c.is_ascii_digit())
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphabetic()) =>
+        {
+            Naming::Word
+        }
+        _ => Naming::Text,
+    }
+}
+
 /// Whether a name is made of generic words and numbers of up to five digits.
 pub fn is_plain_name(name: &[u8]) -> bool {
-    let Ok(name) = std::str::from_utf8(name) else { return false };
+    parts(name).is_some_and(|parts| {
+        parts.iter().all(|part| part.is_generic && part.digits <= 5)
+            && parts.iter().filter(|part| part.digits > 0).count() <= 3
+    })
+}
+
+/// A part of a name.
+struct Part {
+    word: String,
+    /// Digits at its end.
+    digits: usize,
+    is_generic: bool,
+}
+
+/// The words of a name; none if it has other characters than words and numbers need.
+fn parts(name: &[u8]) -> Option<Vec<Part>> {
+    let name = std::str::from_utf8(name).ok()?;
     if name.is_empty()
         || name.len() > 64
         || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
     {
-        return false;
+        return None;
     }
     // camelCase counts as several words.
     let mut words = vec![String::new()];
-    let mut numbers = 0;
     let mut before = '_';
     for c in name.chars() {
-        if (c.is_ascii_uppercase() && before.is_ascii_lowercase()) || matches!(c, '_' | '-' | '.') {
+        let apart = matches!(c, '_' | '-' | '.');
+        if apart || (c.is_ascii_uppercase() && before.is_ascii_lowercase()) {
             words.push(String::new());
         }
-        if !matches!(c, '_' | '-' | '.') {
-            words.iter_mut().last().iter_mut().for_each(|word| word.push(c));
+        if !apart {
+            words.last_mut()?.push(c);
         }
         before = c;
     }
-    words.iter().filter(|word| !word.is_empty()).all(|word| {
+    words.retain(|word| !word.is_empty());
+    // Letters one by one spell anything.
+    if words.iter().filter(|word| word.len() == 1 && !word.bytes().all(|byte| byte.is_ascii_digit())).count() > 2 {
+        return None;
+    }
+    let part = |word: String| {
         let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
-        let digits = word.len() - stem.len();
-        numbers += usize::from(digits > 0);
-        numbers <= 3 && digits <= 5 && (stem.is_empty() || is_word(stem) || is_word(word))
-    })
-}
-
-/// Whether a file's name is plain and ends as data files do.
-pub fn is_plain_file(name: &str) -> bool {
-    let known = ["README.md", "LICENSE", "manifest.json"].contains(&name);
-    known || (is_plain_name(name.as_bytes()) && ENDINGS.iter().any(|ending| name.rsplit('.').next() == Some(*ending)))
+        let (digits, is_generic) = (word.len() - stem.len(), stem.is_empty() || is_word(stem) || is_word(&word));
+        Part { word, digits, is_generic }
+    };
+    Some(words.into_iter().map(part).collect())
 }
 
 #[cfg(test)]
@@ -144,16 +194,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_generic_words_are_plain_and_names_of_people_are_not() {
-        for name in
-            ["weka-cc-traces.jsonl.zst", "mooncake-fast25-conversation-4000.jsonl.zst", "trace_0001.json", "README.md"]
-        {
-            assert!(is_plain_file(name), "{name}");
-        }
-        for name in
-            ["acme-trace.jsonl", "mcp__hr_payroll.jsonl", "session-20261129.jsonl", "x y.csv", "trace.exe", "trace"]
-        {
-            assert!(!is_plain_file(name), "{name}");
+    fn names_of_generic_words_tell_nothing_and_others_do() {
+        for (name, tells) in [
+            ("weka-cc-traces.jsonl.zst", Naming::Generic),
+            ("mooncake-fast25-conversation-4000.jsonl.zst", Naming::Generic),
+            ("trace_0001.json", Naming::Generic),
+            ("README.md", Naming::Generic),
+            ("trace.html", Naming::Generic),
+            ("acme-trace.jsonl", Naming::Word),
+            ("kimi2.parquet", Naming::Word),
+            ("mcp__hr_payroll.jsonl", Naming::Text),
+            ("session-20261129.jsonl", Naming::Text),
+            ("project-nightingale-berlin.jsonl", Naming::Text),
+            ("7f3a9b2c1d.jsonl", Naming::Text),
+            ("d2FscnVz.jsonl", Naming::Text),
+            ("x y.csv", Naming::Text),
+            ("财务.csv", Naming::Text),
+        ] {
+            assert_eq!(naming(name), tells, "{name}");
         }
         assert!(is_plain_name(b"inputTokens") && is_plain_name(b"requests.t_ms"));
         assert!(!is_plain_name(b"merger") && !is_plain_name("财务".as_bytes()));

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a run of numbers comes out once a reading, in its order; runs are kept apart by NUL.
 
-use super::{Decoding, Detokenize, Emit};
+use super::{Decoding, Detokenize, Emit, LEAST};
+use crate::proof::index::textual;
 
 /// Fewer numbers than this are no run: one pack of eight bytes is less than a window.
 const RUN: usize = 2;
@@ -62,8 +63,8 @@ pub(super) fn read(runs: &[Vec<u64>], detokenize: Option<Detokenize<'_>>, emit: 
         }
         text.push(0);
     }
-    emit(Decoding::Numbers, &text);
-    emit(Decoding::Numbers, &bytes_of(runs.iter(), 1, false));
+    show(&text, emit);
+    show(&bytes_of(runs.iter(), 1, false), emit);
     for width in 2..=8 {
         // A pack of text fills its highest byte or, where it is short, the one below.
         let fits = |run: &&Vec<u64>| {
@@ -71,7 +72,7 @@ pub(super) fn read(runs: &[Vec<u64>], detokenize: Option<Detokenize<'_>>, emit: 
             usize::try_from(most).is_ok_and(|most| most == width || most + 1 == width)
         };
         for big in [false, true] {
-            emit(Decoding::Numbers, &bytes_of(runs.iter().filter(fits), width, big));
+            show(&bytes_of(runs.iter().filter(fits), width, big), emit);
         }
     }
     if let Some(detokenize) = detokenize {
@@ -83,6 +84,22 @@ pub(super) fn read(runs: &[Vec<u64>], detokenize: Option<Detokenize<'_>>, emit: 
         }
         emit(Decoding::Tokens, &text);
     }
+}
+
+/// Shows what of a reading can be text: most readings of most numbers are noise, which would be read on and on. A packed stream is
+/// shown as a whole.
+fn show(bytes: &[u8], emit: Emit<'_>) {
+    let magics: [&[u8]; 2] = [&[0x1f, 0x8b, 8], &[0x28, 0xb5, 0x2f, 0xfd]];
+    if magics.iter().any(|magic| memchr::memmem::find(bytes, magic).is_some()) {
+        emit(Decoding::Numbers, bytes);
+        return;
+    }
+    let mut text = Vec::new();
+    for range in textual(bytes).filter(|range| range.len() >= LEAST) {
+        text.extend_from_slice(bytes.get(range).unwrap_or_default());
+        text.push(0);
+    }
+    emit(Decoding::Numbers, &text);
 }
 
 /// The lowest `width` bytes of each number.

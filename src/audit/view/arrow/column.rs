@@ -23,6 +23,15 @@ impl Column {
     pub(crate) fn is_valid(&self, at: usize) -> bool {
         self.valid.get(at).copied().unwrap_or(true)
     }
+
+    /// Whether there is something at a row, so that it should not be below a null.
+    fn holds(&self, at: usize) -> bool {
+        let span = self.offsets.get(at) != self.offsets.get(at + 1) && at + 1 < self.offsets.len();
+        let inside = self.offsets.is_empty() && self.children.iter().any(|child| child.holds(at));
+        let number = self.ints.get(at).is_some_and(|value| *value != 0)
+            || self.floats.get(at).is_some_and(|value| value.to_bits() != 0);
+        self.is_valid(at) && (number || span || inside || self.texts.get(at).is_some_and(|text| !text.is_empty()))
+    }
 }
 
 /// What is left of a batch's nodes and buffers.
@@ -112,9 +121,11 @@ impl Batch<'_> {
             Type::Struct => {
                 for child in &field.children {
                     let child = self.column(child)?;
-                    if child.length < length {
+                    if child.length != length {
                         return None;
                     }
+                    let hidden = (0..length).any(|at| !column.is_valid(at) && child.holds(at));
+                    self.below_null(hidden);
                     column.children.push(child);
                 }
             }
@@ -153,6 +164,10 @@ impl Batch<'_> {
         let partial =
             bits > 0 && end.checked_sub(1).and_then(|at| buffer.get(at)).is_some_and(|last| last >> bits != 0);
         if partial || buffer.get(end..).unwrap_or_default().iter().any(|byte| *byte != 0) {
+            // Buffers are filled up to 64 bytes; what is longer is no padding.
+            if buffer.len().saturating_sub(end) > 64 {
+                self.facts.add(Kind::Unowned, self.place.clone(), "bytes behind the values of a buffer", None);
+            }
             self.facts.add(Kind::Padding, self.place.clone(), "padding of a buffer that is not zero", None);
         }
     }

@@ -7,6 +7,8 @@
 pub(crate) struct Flat<'b> {
     bytes: &'b [u8],
     owned: Vec<bool>,
+    /// Tables that may still be read: one can be reached in many ways.
+    left: usize,
 }
 
 /// A table: where it lies, and where its members do.
@@ -19,7 +21,7 @@ pub(crate) struct Table {
 
 impl<'b> Flat<'b> {
     pub(crate) fn new(bytes: &'b [u8]) -> Self {
-        Self { bytes, owned: vec![false; bytes.len()] }
+        Self { bytes, owned: vec![false; bytes.len()], left: bytes.len() / 4 }
     }
 
     fn own(&mut self, at: usize, size: usize) -> Option<&'b [u8]> {
@@ -43,13 +45,15 @@ impl<'b> Flat<'b> {
     }
 
     fn table(&mut self, at: usize) -> Option<Table> {
+        self.left = self.left.checked_sub(1)?;
         let back = i32::from_le_bytes(*self.own(at, 4)?.first_chunk()?);
         let vtable = usize::try_from(i64::try_from(at).ok()? - i64::from(back)).ok()?;
         let size = self.u16(vtable)?;
         let inline = self.u16(vtable + 2)?;
-        self.own(vtable, size)?;
-        // Members own their own bytes; what lies between them is alignment.
-        (at.checked_add(inline)? <= self.bytes.len()).then_some(Table { at, vtable, members: size.checked_sub(4)? / 2 })
+        let members = size.checked_sub(4)? / 2;
+        // Members own their own bytes, and those of their offsets; what lies between them is alignment.
+        let fits = inline <= 12 * members + 16 && at.checked_add(inline)? <= self.bytes.len();
+        fits.then_some(Table { at, vtable, members })
     }
 
     fn member(&mut self, table: Table, id: usize) -> Option<usize> {
@@ -104,7 +108,7 @@ impl<'b> Flat<'b> {
         let Some(at) = self.member(table, id) else { return Some(&[]) };
         let to = at + self.u32(at)?;
         let size = self.u32(to)?;
-        self.own(to + 4 + size, 1)?;
+        // The zero at its end stays unowned, as padding does.
         self.own(to + 4, size)
     }
 

@@ -12,10 +12,10 @@ use std::ops::Range;
 
 use self::column::{Batch, Column};
 use self::flat::{Flat, Table};
-use self::schema::{Field, Type};
-use super::FileView;
+use self::schema::{Field, SMALL, Type};
 use super::collect::{Collector, Feed};
 use super::fact::{Facts, Kind};
+use super::{FileView, compress, lz4};
 use crate::audit::finding::Place;
 use crate::audit::vocab::{Format, Role};
 
@@ -38,33 +38,25 @@ pub(crate) fn read_file(input: &[u8], feed: &mut Feed<'_>) -> FileView {
     if input.get(6..8) != Some(&[0, 0]) {
         facts.add(Kind::Padding, Place::at(6), "padding of a buffer that is not zero", None);
     }
-    let mut flat = Flat::new(footer);
-    let parsed = (|| {
-        let root = flat.root()?;
-        let loose = schema::metadata(&mut flat, root, 4)?;
-        flat.number(root, 0, 2)?;
-        let table = flat.child(root, 1)?;
-        let (_, metadata) = schema::read(&mut flat, table)?;
-        for id in [2, 3] {
-            flat.vector(root, id, 24)?;
-        }
-        Some(loose || metadata)
-    })();
-    if parsed != Some(false) || !flat.is_accounted() {
-        facts.add(Kind::ArrowMetadata, Place::at(end), "metadata or loose bytes in the footer", None);
-    }
-    Stream { input: input.get(..end).unwrap_or_default(), at: 8, dictionaries: BTreeMap::new() }.read(facts, feed)
+    let mut stream = Stream::new(input.get(..end).unwrap_or_default(), 8, feed);
+    stream.footer = Some(footer);
+    stream.read(facts, feed)
 }
 
-/// A stream.
 pub(crate) fn read_stream(input: &[u8], feed: &mut Feed<'_>) -> FileView {
-    Stream { input, at: 0, dictionaries: BTreeMap::new() }.read(Facts::default(), feed)
+    Stream::new(input, 0, feed).read(Facts::default(), feed)
 }
 
 struct Stream<'b> {
     input: &'b [u8],
     at: usize,
     dictionaries: BTreeMap<i64, (Column, Vec<bool>)>,
+    /// Of a file: what stands behind its messages.
+    footer: Option<&'b [u8]>,
+    /// Where dictionaries and batches lie: offset, and bytes of the message's head and body.
+    blocks: [Vec<[usize; 3]>; 2],
+    /// Values that the batches may still have.
+    values: usize,
 }
 
 struct Message<'b> {
@@ -76,6 +68,11 @@ struct Message<'b> {
 }
 
 impl<'b> Stream<'b> {
+    fn new(input: &'b [u8], at: usize, feed: &Feed<'_>) -> Self {
+        let values = input.len().saturating_mul(64).saturating_add(1 << 22).min(feed.limits.values.saturating_mul(16));
+        Self { input, at, dictionaries: BTreeMap::new(), footer: None, blocks: Default::default(), values }
+    }
+
     fn read(mut self, mut facts: Facts, feed: &mut Feed<'_>) -> FileView {
         let fields = self.message(&mut facts).flatten().and_then(|mut message| {
             let (fields, metadata) = schema::read(&mut message.flat, message.header).filter(|_| message.kind == 1)?;
@@ -100,7 +97,34 @@ impl<'b> Stream<'b> {
             to.view.facts.add(Kind::Undecodable, Place::at(self.at), "an Arrow message that can't be decoded", None);
         }
         self.unused(&mut to.view.facts);
+        if let Some(footer) = self.footer
+            && self.repeats(footer, &fields) != Some(true)
+        {
+            let (place, message) = (Place::at(self.input.len()), "a footer that is not what the messages say");
+            to.view.facts.add(Kind::ArrowMetadata, place, message, None);
+        }
         to.finish()
+    }
+
+    /// Whether a footer holds the same schema as the messages, says where they lie, and nothing else.
+    fn repeats(&self, footer: &[u8], fields: &[Field]) -> Option<bool> {
+        let mut flat = Flat::new(footer);
+        let root = flat.root()?;
+        let loose = schema::metadata(&mut flat, root, 4)?;
+        let version = flat.number(root, 0, 2)?;
+        let table = flat.child(root, 1)?;
+        let (again, metadata) = schema::read(&mut flat, table)?;
+        let mut same = !loose && !metadata && (0..=4).contains(&version) && again == fields;
+        for (id, blocks) in [2, 3].into_iter().zip(&self.blocks) {
+            let (count, at) = flat.vector(root, id, 24)?;
+            let word = |at: usize| footer.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+            for block in 0..count {
+                let stated = [0, 8, 16].map(|member| word(at + 24 * block + member).map(crate::audit::narrow));
+                same &= blocks.get(block).is_some_and(|known| stated == known.map(Some));
+            }
+            same &= count == blocks.len();
+        }
+        Some(same && flat.is_accounted())
     }
 
     fn unused(&self, facts: &mut Facts) {
@@ -136,7 +160,9 @@ impl<'b> Stream<'b> {
         let end = self.at.checked_add(size)?;
         let mut flat = Flat::new(self.input.get(self.at..end)?);
         let root = flat.root()?;
-        flat.number(root, 0, 2)?;
+        if !(0..=4).contains(&flat.number(root, 0, 2)?) {
+            return None;
+        }
         let kind = flat.number(root, 1, 1)?;
         let length = usize::try_from(flat.number(root, 3, 8)?).ok()?;
         if schema::metadata(&mut flat, root, 4)? {
@@ -146,6 +172,9 @@ impl<'b> Stream<'b> {
         let body = end..end.checked_add(length)?;
         self.input.get(body.clone())?;
         self.at = body.end;
+        if let Some(blocks) = [2, 3].iter().position(|of| *of == kind).and_then(|which| self.blocks.get_mut(which)) {
+            blocks.push([start, end - start, length]);
+        }
         Some(Some(Message { flat, kind, header, body, at: start }))
     }
 
@@ -154,7 +183,7 @@ impl<'b> Stream<'b> {
             let place = Place::at(message.at);
             match message.kind {
                 2 => {
-                    let id = message.flat.number(message.header, 0, 8)?;
+                    let id = message.flat.number(message.header, 0, 8).filter(|id| (0..SMALL).contains(id))?;
                     let delta = message.flat.number(message.header, 2, 1)?;
                     let field = find(fields, id).filter(|_| delta == 0)?;
                     let values = Field { dictionary: None, ..field.clone() };
@@ -172,6 +201,7 @@ impl<'b> Stream<'b> {
                     if columns.iter().any(|column| column.length != rows) {
                         return None;
                     }
+                    self.values = self.values.checked_sub(rows)?;
                     for row in 0..rows {
                         to.begin_object(0, None);
                         for ((field, column), nodes) in fields.iter().zip(&columns).zip(nodes) {
@@ -191,7 +221,7 @@ impl<'b> Stream<'b> {
     }
 
     fn decode(
-        &self,
+        &mut self,
         message: &mut Message<'_>,
         batch: Table,
         fields: &[Field],
@@ -206,48 +236,67 @@ impl<'b> Stream<'b> {
         let nodes = (0..count).map(|node| pair(flat, at + 16 * node)).collect::<Option<Vec<_>>>()?;
         let (count, at) = flat.vector(batch, 2, 16)?;
         let ranges = (0..count).map(|buffer| pair(flat, at + 16 * buffer)).collect::<Option<Vec<_>>>()?;
-        flat.vector(batch, 4, 8)?;
+        if flat.vector(batch, 4, 8)?.0 > 0 {
+            return None;
+        }
         let compression = match flat.child(batch, 3) {
             None => None,
             Some(table) => {
-                flat.number(table, 1, 1)?;
+                if flat.number(table, 1, 1)? != 0 {
+                    return None;
+                }
                 Some(flat.number(table, 0, 1)?)
             }
         };
         let body = self.input.get(message.body.clone())?;
-        let mut owned = Vec::new();
+        let mut owned: Vec<Range<usize>> =
+            ranges.iter().map(|(offset, length)| Some(*offset..offset.checked_add(*length)?)).collect::<Option<_>>()?;
+        owned.sort_by_key(|range| (range.start, range.end));
+        let mut end = 0;
+        for range in owned.into_iter().chain(std::iter::once(body.len()..body.len())) {
+            // Shared bytes would be read as often as they are claimed.
+            if range.start < end || range.end > body.len() {
+                return None;
+            }
+            if body.get(end..range.start)?.iter().any(|byte| *byte != 0) {
+                let place = Place::at(message.body.start + end);
+                to.view.facts.add(Kind::Unowned, place, "bytes between the buffers of a batch", None);
+            }
+            end = range.end;
+        }
         let mut buffers = Vec::new();
         for (offset, length) in ranges {
-            let stored = body.get(offset..offset.checked_add(length)?)?;
-            owned.push(offset..offset + length);
+            let stored = body.get(offset..offset + length)?;
             buffers.push(match (compression, stored.split_first_chunk::<8>()) {
                 (None, _) | (_, None) => stored.to_vec(),
-                (Some(codec), Some((size, packed))) => match i64::from_le_bytes(*size) {
-                    -1 => packed.to_vec(),
-                    _ if codec == 1 => super::compress::zstd(packed, to.feed.limits, &mut to.view.facts)?,
+                (Some(codec), Some((size, packed))) => match (i64::from_le_bytes(*size), codec) {
+                    (-1, _) => packed.to_vec(),
+                    (size, 0 | 1) => {
+                        let size = usize::try_from(size).ok()?;
+                        to.feed.left = to.feed.left.checked_sub(size)?;
+                        let mut left = size;
+                        let content = match codec {
+                            0 => lz4::frame(packed, size),
+                            _ => compress::whole(packed, &mut left, &mut to.view.facts),
+                        };
+                        content.filter(|content| content.len() == size)?
+                    }
                     _ => return None,
                 },
             });
-        }
-        owned.sort_by_key(|range| range.start);
-        let mut end = 0;
-        for range in owned.into_iter().chain(std::iter::once(body.len()..body.len())) {
-            if body.get(end..range.start).unwrap_or_default().iter().any(|byte| *byte != 0) {
-                to.view.facts.add(
-                    Kind::Unowned,
-                    Place::at(message.body.start + end),
-                    "bytes between the buffers of a batch",
-                    None,
-                );
+            // A sink finds text in raw bytes, but not below this compression.
+            if let (Some(0), Some(buffer), Some(sink)) = (compression, buffers.last(), to.feed.sink.as_mut()) {
+                sink.raw(buffer);
             }
-            end = end.max(range.end);
         }
         let place = Place::at(message.at);
-        let budget = to.feed.limits.values;
+        let budget = self.values.min(to.feed.limits.values);
         let mut batch =
             Batch { nodes: nodes.into_iter(), buffers: buffers.into_iter(), facts: &mut to.view.facts, place, budget };
         let columns = fields.iter().map(|field| batch.column(field)).collect::<Option<Vec<_>>>()?;
-        (batch.nodes.len() == 0 && batch.buffers.len() == 0).then_some(columns)
+        let done = batch.nodes.len() == 0 && batch.buffers.len() == 0;
+        self.values = self.values.saturating_sub(budget - batch.budget);
+        done.then_some(columns)
     }
 
     fn emit(
@@ -273,7 +322,7 @@ impl<'b> Stream<'b> {
         }
         match field.kind {
             Type::Null => to.null(nodes.node),
-            Type::Bool => to.boolean(nodes.node, None),
+            Type::Bool => to.boolean(nodes.node, column.ints.get(row) == Some(&1), None),
             Type::Int(_, signed) => {
                 let value = *column.ints.get(row)?;
                 to.int(nodes.node, value, !signed && value < 0, None);

@@ -11,6 +11,9 @@ use crate::audit::vocab::words::is_plain_name;
 /// Deepest nesting.
 const DEPTH: usize = 32;
 
+/// More dictionaries than a file has.
+pub(super) const SMALL: i64 = 1 << 12;
+
 /// Types that are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
@@ -29,7 +32,7 @@ pub(crate) enum Type {
 }
 
 /// A field.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) name: Vec<u8>,
     pub(crate) kind: Type,
@@ -41,8 +44,8 @@ pub(crate) struct Field {
 /// Fields of a schema, and whether there is metadata in it.
 pub(crate) fn read(flat: &mut Flat<'_>, schema: Table) -> Option<(Vec<Field>, bool)> {
     let mut metadata = metadata(flat, schema, 2)?;
-    flat.number(schema, 0, 2)?;
-    flat.vector(schema, 3, 8)?;
+    // Little-endian, and no features: both could say something.
+    metadata |= flat.number(schema, 0, 2)? != 0 || flat.vector(schema, 3, 8)?.0 > 0;
     let tables = flat.tables(schema, 1)?;
     let fields = tables.into_iter().map(|table| field(flat, table, 0, &mut metadata)).collect::<Option<_>>()?;
     Some((fields, metadata))
@@ -59,7 +62,7 @@ fn field(flat: &mut Flat<'_>, table: Table, depth: usize, metadata: &mut bool) -
     }
     *metadata |= self::metadata(flat, table, 6)?;
     let name = flat.string(table, 0)?.to_vec();
-    flat.number(table, 1, 1)?;
+    *metadata |= !(0..=1).contains(&flat.number(table, 1, 1)?);
     let which = flat.number(table, 2, 1)?;
     let kind = flat.child(table, 3);
     let kind = type_of(flat, which, kind)?;
@@ -67,8 +70,8 @@ fn field(flat: &mut Flat<'_>, table: Table, depth: usize, metadata: &mut bool) -
         None => None,
         Some(dictionary) => {
             let id = flat.number(dictionary, 0, 8)?;
-            flat.number(dictionary, 2, 1)?;
-            flat.number(dictionary, 3, 2)?;
+            let ordered = (0..=1).contains(&flat.number(dictionary, 2, 1)?);
+            *metadata |= !ordered || flat.number(dictionary, 3, 2)? != 0 || !(0..SMALL).contains(&id);
             let index = flat.child(dictionary, 1);
             Some((id, index.map_or(Some(Type::Int(4, true)), |index| type_of(flat, 2, Some(index)))?))
         }
@@ -85,7 +88,7 @@ fn type_of(flat: &mut Flat<'_>, which: i64, table: Option<Table>) -> Option<Type
         1 => Type::Null,
         2 => {
             let bits = flat.number(table, 0, 4)?;
-            Type::Int(bytes(bits)?, flat.number(table, 1, 1)? != 0)
+            Type::Int(bytes(bits)?, flag(flat.number(table, 1, 1)?)?)
         }
         3 => Type::Float(match flat.number(table, 0, 2)? {
             1 => 4,
@@ -97,7 +100,7 @@ fn type_of(flat: &mut Flat<'_>, which: i64, table: Option<Table>) -> Option<Type
         6 => Type::Bool,
         8 => Type::Instant(if flat.has(table, 0) && flat.number(table, 0, 2)? == 0 { 4 } else { 8 }),
         10 => {
-            flat.number(table, 0, 2)?;
+            unit(flat.number(table, 0, 2)?)?;
             // A zone is a place.
             if !flat.string(table, 1)?.is_empty() {
                 return None;
@@ -105,12 +108,15 @@ fn type_of(flat: &mut Flat<'_>, which: i64, table: Option<Table>) -> Option<Type
             Type::Instant(8)
         }
         9 => {
-            flat.number(table, 0, 2)?;
-            let bits = flat.number(table, 1, 4)?;
-            Type::Int(if bits == 64 { 8 } else { 4 }, true)
+            unit(flat.number(table, 0, 2)?)?;
+            match flat.number(table, 1, 4)? {
+                64 => Type::Int(8, true),
+                0 | 32 => Type::Int(4, true),
+                _ => return None,
+            }
         }
         18 => {
-            flat.number(table, 0, 2)?;
+            unit(flat.number(table, 0, 2)?)?;
             Type::Int(8, true)
         }
         12 => Type::List(false),
@@ -119,6 +125,16 @@ fn type_of(flat: &mut Flat<'_>, which: i64, table: Option<Table>) -> Option<Type
         15 => Type::Fixed(usize::try_from(flat.number(table, 0, 4)?).ok()?),
         _ => return None,
     })
+}
+
+/// A byte that is true or false.
+fn flag(number: i64) -> Option<bool> {
+    (0..=1).contains(&number).then_some(number == 1)
+}
+
+/// Seconds to nanoseconds.
+fn unit(number: i64) -> Option<()> {
+    (0..=3).contains(&number).then_some(())
 }
 
 /// Whether `ARROW:schema` of a Parquet file holds names, types and nothing else.
@@ -132,9 +148,8 @@ pub(crate) fn is_plain(encoded: &[u8]) -> bool {
     let parse = |flat: &mut Flat<'_>| -> Option<bool> {
         let root = flat.root()?;
         let loose = metadata(flat, root, 4)?;
-        flat.number(root, 0, 2)?;
-        flat.number(root, 3, 8)?;
-        if flat.number(root, 1, 1)? != 1 {
+        let version = flat.number(root, 0, 2)?;
+        if !(0..=4).contains(&version) || flat.number(root, 3, 8)? != 0 || flat.number(root, 1, 1)? != 1 {
             return None;
         }
         let schema = flat.child(root, 2)?;

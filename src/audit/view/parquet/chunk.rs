@@ -3,15 +3,16 @@
 //! Invariant: values and levels agree in number with what pages and footer state; leftovers, padding, unused dictionary entries
 //! and statistics that the data do not have are facts.
 
+use std::cell::Cell;
 use std::ops::Range;
 
+use super::claims;
 use super::codec::unpack;
 use super::schema::Leaf;
 use super::stats;
 use super::thrift::{self, Value};
 use super::values::{Dictionary, End, Values, decode, hybrid, plain};
 use crate::audit::finding::Place;
-use crate::audit::view::Limits;
 use crate::audit::view::fact::{Facts, Kind};
 
 /// A chunk decoded.
@@ -22,8 +23,25 @@ pub(crate) struct Chunk {
     pub(crate) values: Values,
     /// Bytes of the file that its pages own.
     pub(crate) owned: Range<usize>,
-    /// Per data page: first byte, and its values.
-    pub(crate) pages: Vec<(usize, Range<usize>, usize)>,
+    /// What its pages take unpacked, headers included.
+    pub(crate) unpacked: usize,
+    /// A dictionary page with entries that no row uses, unpacked.
+    pub(crate) unused: Vec<u8>,
+    /// Data pages.
+    pub(crate) pages: Vec<Page>,
+}
+
+/// A data page.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// Its first byte in the file, and how many it has there.
+    pub(crate) at: usize,
+    pub(crate) size: usize,
+    /// Its values, and how many there are with nulls.
+    pub(crate) values: Range<usize>,
+    pub(crate) count: usize,
+    /// Rows that begin in it.
+    pub(crate) rows: usize,
 }
 
 /// What a chunk is read with.
@@ -31,7 +49,8 @@ pub(crate) struct Source<'s> {
     pub(crate) input: &'s [u8],
     pub(crate) leaf: &'s Leaf,
     pub(crate) label: &'s str,
-    pub(crate) limits: Limits,
+    /// Bytes that may still be unpacked.
+    pub(crate) left: &'s Cell<usize>,
     /// Values that this row group may still have.
     pub(crate) budget: usize,
 }
@@ -70,12 +89,13 @@ pub(crate) fn read(source: &Source<'_>, meta: &Value, facts: &mut Facts) -> Opti
             2 if dictionary.base.is_none() => {
                 let inner = header.get(7)?;
                 let count = inner.size(1).filter(|count| *count <= source.budget)?;
-                let page = unpack(codec, bytes, size, source.limits, facts)?;
+                let page = unpack(codec, bytes, size, source.left, facts)?;
                 if !matches!(inner.int(2)?, 0 | 2) {
                     return None;
                 }
                 let end = plain(leaf.order.kind, &page, count, &mut dictionary.values)?;
                 leftovers(&page, end, &place, facts);
+                chunk.unused = page;
                 dictionary.base = Some(chunk.values.arena.len());
                 dictionary.used = std::cell::RefCell::new(vec![false; count]);
                 chunk.values.arena.extend(&dictionary.values.arena);
@@ -83,7 +103,7 @@ pub(crate) fn read(source: &Source<'_>, meta: &Value, facts: &mut Facts) -> Opti
             0 => {
                 let inner = header.get(5)?;
                 let count = inner.size(1).filter(|count| seen + *count <= expected)?;
-                let page = unpack(codec, bytes, size, source.limits, facts)?;
+                let page = unpack(codec, bytes, size, source.left, facts)?;
                 let mut from = 0;
                 for (most, into) in [(leaf.max_rep, true), (leaf.max_def, false)] {
                     if most > 0 {
@@ -96,8 +116,16 @@ pub(crate) fn read(source: &Source<'_>, meta: &Value, facts: &mut Facts) -> Opti
                 }
                 let values =
                     page_values(&mut chunk, leaf, page.get(from..)?, count, inner.int(2)?, &dictionary, &place, facts)?;
-                check_stats(inner.get(5), source, &chunk, values.clone(), count - values.len(), &place, facts);
-                chunk.pages.push((at, values, count));
+                check_stats(
+                    inner.get(5),
+                    source,
+                    &chunk,
+                    values.clone(),
+                    count.checked_sub(values.len())?,
+                    &place,
+                    facts,
+                );
+                chunk.page(leaf, at..body + packed, values, count);
                 seen += count;
             }
             3 => {
@@ -109,18 +137,21 @@ pub(crate) fn read(source: &Source<'_>, meta: &Value, facts: &mut Facts) -> Opti
                 let levels = bytes.get(rep..rep.checked_add(def)?)?;
                 let second = level(levels, leaf.max_def, count, &mut chunk.def)?;
                 leftovers(levels, second, &place, facts);
-                let packed = bytes.get(rep + def..)?;
+                let coded = bytes.get(rep + def..)?;
                 let codec = if inner.get(7) == Some(&Value::Bool(false)) { 0 } else { codec };
-                let page = unpack(codec, packed, size.checked_sub(rep + def)?, source.limits, facts)?;
+                let page = unpack(codec, coded, size.checked_sub(rep + def)?, source.left, facts)?;
                 let values = page_values(&mut chunk, leaf, &page, count, inner.int(4)?, &dictionary, &place, facts)?;
                 if inner.size(2) != Some(count - values.len()) {
                     facts.add(Kind::Statistics, place.clone(), "a number of nulls that the page does not have", None);
                 }
                 check_stats(inner.get(8), source, &chunk, values.clone(), count - values.len(), &place, facts);
-                chunk.pages.push((at, values, count));
+                chunk.page(leaf, at..body + packed, values, count);
                 seen += count;
             }
             _ => return None,
+        }
+        if !claims::page(&header, chunk.pages.last().map_or(0, |page| page.rows)) {
+            facts.add(Kind::Statistics, place, "a page header that says something else than the page", None);
         }
         at = body + packed;
         number += 1;
@@ -128,17 +159,30 @@ pub(crate) fn read(source: &Source<'_>, meta: &Value, facts: &mut Facts) -> Opti
     if seen != expected || at != end || levels(&chunk) > expected {
         return None;
     }
+    chunk.unpacked = unpacked;
     if meta.size(6) != Some(unpacked) {
         facts.add(Kind::Statistics, Place::column(label), "a stated size that the chunk does not have", None);
     }
     let unused = dictionary.used.borrow().iter().filter(|used| !**used).count();
-    if unused > 0 {
+    if unused == 0 {
+        chunk.unused.clear();
+    } else {
         let message = "dictionary entries that no row uses";
         facts.add(Kind::UnusedEntry, Place::column(label).offset(start), message, Some(crate::audit::wide(unused)));
     }
     let all = 0..chunk.values.len();
     check_stats(meta.get(12), source, &chunk, all, expected - chunk.values.len(), &Place::column(label), facts);
     Some(chunk)
+}
+
+impl Chunk {
+    fn page(&mut self, leaf: &Leaf, bytes: Range<usize>, values: Range<usize>, count: usize) {
+        let rows = match leaf.max_rep {
+            0 => count,
+            _ => self.rep.iter().rev().take(count).filter(|level| **level == 0).count(),
+        };
+        self.pages.push(Page { at: bytes.start, size: bytes.len(), values, count, rows });
+    }
 }
 
 /// Levels of one kind, all at most `most`.

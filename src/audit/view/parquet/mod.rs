@@ -4,12 +4,14 @@
 //! to the collector row by row.
 
 mod chunk;
+mod claims;
 mod codec;
 mod schema;
 mod stats;
 mod thrift;
 mod values;
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use self::chunk::{Chunk, Source};
@@ -64,7 +66,8 @@ impl File<'_> {
         let elements = self.footer.list(2);
         let names = schema::names(elements, self.input);
         let mut facts = Facts::default();
-        self.metadata(&mut facts);
+        let leaves = elements.iter().filter(|element| element.get(1).is_some()).count();
+        self.metadata(leaves, &mut facts);
         let mut to = Collector::new(feed, facts, Format::recognise(&names), false);
         let undecodable =
             |to: &mut Collector<'_, '_>, place, message| to.view.facts.add(Kind::Undecodable, place, message, None);
@@ -73,10 +76,11 @@ impl File<'_> {
             None => undecodable(&mut to, Place::default(), "a schema that can't be read"),
             Some(leaves) => {
                 let mut rows = 0usize;
-                let mut budget = self.input.len().saturating_mul(256).saturating_add(1 << 26);
+                let mut budget = self.input.len().saturating_mul(256).saturating_add(1 << 22);
+                let left = Cell::new(to.feed.left);
                 for (number, group) in self.footer.list(4).iter().enumerate() {
                     let place = Place::default().page(crate::audit::wide(number));
-                    match self.group(group, &leaves, &mut budget, &mut owned, &mut to) {
+                    match self.group((number, group), &leaves, &mut budget, &left, &mut owned, &mut to) {
                         Some(read) => rows += read,
                         None => undecodable(&mut to, place, "a row group that can't be decoded"),
                     }
@@ -96,20 +100,28 @@ impl File<'_> {
     }
 
     /// What the footer says beside the schema and the row groups.
-    fn metadata(&self, facts: &mut Facts) {
+    fn metadata(&self, leaves: usize, facts: &mut Facts) {
         let at = Place::at(self.range.start);
         if !thrift::FOOTER.knows(&self.footer) {
             facts.add(Kind::Unowned, at.clone(), "a footer with members that the format does not know", None);
         }
+        let orders = self.footer.list(7);
+        if !claims::schema(self.footer.list(2))
+            || !matches!(self.footer.int(1), Some(0..=2))
+            || !matches!(orders.len(), 0) && orders.len() != leaves
+        {
+            facts.add(Kind::Domain, at.clone(), "a footer with numbers that count nothing in the file", None);
+        }
         if let Some(writer) = self.footer.bytes(6, self.input) {
             let text = std::str::from_utf8(writer).unwrap_or("\u{fffd}");
             let known = WRITERS.iter().find_map(|name| text.strip_prefix(name)).is_some_and(|version| {
-                version.len() <= 64
+                version.len() <= 80
                     && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b". ()-".contains(&byte))
+                    && version.split(['.', ' ', '-']).filter(|word| !word.is_empty()).count() <= 7
                     && version.split(|c: char| !c.is_ascii_alphanumeric()).all(|word| {
-                        word.bytes().all(|byte| byte.is_ascii_digit())
+                        (word.len() <= 3 && word.bytes().all(|byte| byte.is_ascii_digit()))
                             || ["", "build", "SNAPSHOT", "v1"].contains(&word)
-                            || word.len() == 40
+                            || (word.len() == 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit()))
                     })
             });
             if text != "tracecloak" {
@@ -162,35 +174,48 @@ impl File<'_> {
 
     fn group(
         &self,
-        group: &Value,
+        (number, group): (usize, &Value),
         leaves: &[Leaf],
         budget: &mut usize,
+        left: &Cell<usize>,
         owned: &mut Vec<Range<usize>>,
         to: &mut Collector<'_, '_>,
     ) -> Option<usize> {
         let rows = group.size(3)?;
         let columns = group.list(1);
-        if columns.len() != leaves.len() {
+        // Rows of nothing could be as many as a number can say.
+        if columns.len() != leaves.len() || (columns.is_empty() && rows > 0) {
             return None;
         }
         let mut chunks = Vec::new();
-        let mut left = to.feed.limits.values;
+        let mut values_left = to.feed.limits.values;
         for (column, leaf) in columns.iter().zip(leaves) {
             let label = to.nodes.get(leaf.node).map(|node| node.label.clone()).unwrap_or_default();
             let meta = column.get(3)?;
-            let source =
-                Source { input: self.input, leaf, label: &label, limits: to.feed.limits, budget: left.min(*budget) };
+            let source = Source { input: self.input, leaf, label: &label, left, budget: values_left.min(*budget) };
             let chunk = chunk::read(&source, meta, &mut to.view.facts)?;
             let values = chunk.def.len().max(chunk.values.len());
-            left = left.checked_sub(values)?;
+            values_left = values_left.checked_sub(values)?;
             *budget = budget.checked_sub(values)?;
             let starts = if leaf.max_rep > 0 { memchr::memchr_iter(0, &chunk.rep).count() } else { values };
             if starts != rows {
                 return None;
             }
+            if let (Some(sink), false) = (to.feed.sink.as_mut(), chunk.unused.is_empty()) {
+                sink.raw(&chunk.unused);
+            }
             owned.push(chunk.owned.clone());
             self.indexes(column, meta, &source, &chunk, owned, &mut to.view.facts);
+            if !claims::chunk(column, meta, leaf, &chunk, self.input) {
+                let message = "a column chunk that says something else than the file";
+                to.view.facts.add(Kind::Statistics, Place::column(&label), message, None);
+            }
             chunks.push(chunk);
+        }
+        if !claims::group(group, number, &chunks) {
+            let place = Place::default().page(crate::audit::wide(number));
+            let message = "a row group that says something else than the file";
+            to.view.facts.add(Kind::Statistics, place, message, None);
         }
         emit(leaves, &chunks, rows, to);
         Some(rows)
@@ -215,38 +240,15 @@ impl File<'_> {
             (end == range.end).then_some(value)
         };
         if column.get(6).is_some() {
-            let agrees = part(column.size(6), column.size(7)).is_some_and(|index| {
-                let pages = &chunk.pages;
-                let text = |list: &Value, at: usize| match list {
-                    Value::List(values) => match values.get(at) {
-                        Some(Value::Bytes(range)) => self.input.get(range.clone()),
-                        _ => None,
-                    },
-                    _ => None,
-                };
-                let (Some(mins), Some(maxs)) = (index.get(2), index.get(3)) else { return false };
-                thrift::COLUMN_INDEX.knows(&index)
-                    && index.list(2).len() == pages.len()
-                    && pages.iter().enumerate().all(|(at, (_, range, count))| {
-                        let nulls = index.list(5).get(at);
-                        let counted = Value::Int(i64::try_from(count - range.len()).unwrap_or(-1));
-                        let limits = text(mins, at).zip(text(maxs, at));
-                        nulls.is_none_or(|nulls| *nulls == counted)
-                            && limits.is_some_and(|(min, max)| {
-                                stats::page_agrees(min, max, source.leaf.order, &chunk.values, range.clone())
-                            })
-                    })
-            });
+            let agrees = part(column.size(6), column.size(7))
+                .is_some_and(|index| claims::column_index(&index, source.leaf, chunk, self.input));
             if !agrees {
                 facts.add(Kind::Statistics, place.clone(), "a column index that the data do not have", None);
             }
         }
         if column.get(4).is_some() {
-            let agrees = part(column.size(4), column.size(5)).is_some_and(|index| {
-                thrift::OFFSET_INDEX.knows(&index)
-                    && index.list(1).len() == chunk.pages.len()
-                    && index.list(1).iter().zip(&chunk.pages).all(|(location, (at, ..))| location.size(1) == Some(*at))
-            });
+            let agrees = part(column.size(4), column.size(5))
+                .is_some_and(|index| claims::offset_index(&index, source.leaf, chunk));
             if !agrees {
                 facts.add(Kind::Statistics, place.clone(), "an offset index that the pages do not have", None);
             }
@@ -299,7 +301,7 @@ fn emit(leaves: &[Leaf], chunks: &[Chunk], rows: usize, to: &mut Collector<'_, '
 
 fn scalar(leaf: &Leaf, chunk: &Chunk, at: usize, to: &mut Collector<'_, '_>) {
     match leaf.order.kind {
-        Physical::Boolean => to.boolean(leaf.node, None),
+        Physical::Boolean => to.boolean(leaf.node, chunk.values.ints.get(at) == Some(&1), None),
         Physical::Int32 | Physical::Int64 | Physical::Int96 => {
             let value = chunk.values.ints.get(at).copied().unwrap_or(0);
             let value =

@@ -25,6 +25,8 @@ pub(crate) struct Leaf {
     /// The node that its values go to, and that of the list around them.
     pub(crate) node: usize,
     pub(crate) list: Option<usize>,
+    /// Names on the way to it.
+    pub(crate) path: Vec<Vec<u8>>,
 }
 
 /// Names that writers give to the root and to the inner groups of lists.
@@ -72,7 +74,7 @@ fn skip(elements: &[Value], at: usize) -> usize {
 
 /// All leaves, in file order.
 pub(crate) fn leaves(elements: &[Value], input: &[u8], to: &mut Collector<'_, '_>) -> Option<Vec<Leaf>> {
-    let mut walk = Walk { elements, input, to, at: 0, leaves: Vec::new() };
+    let mut walk = Walk { elements, input, to, at: 0, leaves: Vec::new(), path: Vec::new() };
     let root = walk.elements.first()?;
     let name = root.bytes(4, input)?;
     if !INNER.contains(&name) && !is_plain_name(name) {
@@ -91,6 +93,7 @@ struct Walk<'w, 'b, 'f, 'a> {
     to: &'w mut Collector<'f, 'a>,
     at: usize,
     leaves: Vec<Leaf>,
+    path: Vec<Vec<u8>>,
 }
 
 impl Walk<'_, '_, '_, '_> {
@@ -109,6 +112,7 @@ impl Walk<'_, '_, '_, '_> {
         };
         let (def, rep) = (def + optional, rep + repeated);
         let name = element.bytes(4, self.input)?;
+        self.path.push(name.to_vec());
         // Inside a list, the two levels of the format have no name of their own.
         let (node, list) = match list {
             Some(around) => {
@@ -124,9 +128,6 @@ impl Walk<'_, '_, '_, '_> {
             }
             None => (self.to.nodes.child(parent, name, 0), None),
         };
-        if element.int(9).is_some_and(|id| !(-1..100_000).contains(&id)) {
-            self.to.view.facts.add(Kind::Domain, Place::default(), "a field id that is no small number", None);
-        }
         let converted = element.int(6);
         let logical = element.get(10);
         if let Some(children) = element.size(5).filter(|_| element.int(1).is_none()) {
@@ -139,6 +140,7 @@ impl Walk<'_, '_, '_, '_> {
                     self.element(node, list, def, rep, depth + 1)?;
                 }
             }
+            self.path.pop();
             return Some(());
         }
         let kind = Physical::parse(element.int(1)?, element.size(2))?;
@@ -155,7 +157,15 @@ impl Walk<'_, '_, '_, '_> {
             node.role = Role::WallClock;
         }
         let list = list.or((repeated == 1).then_some(node));
-        self.leaves.push(Leaf { order: Order { kind, unsigned }, max_def: def, max_rep: rep, node, list });
+        self.leaves.push(Leaf {
+            order: Order { kind, unsigned },
+            max_def: def,
+            max_rep: rep,
+            node,
+            list,
+            path: self.path.clone(),
+        });
+        self.path.pop();
         Some(())
     }
 }

@@ -109,16 +109,21 @@ fn float_agrees(stats: &Value, input: &[u8], order: Order, values: &Values, rang
     }
     [1, 2, 5, 6].iter().all(|id| {
         let Some(stated) = stats.bytes(*id, input) else { return true };
-        let stated = match *stated {
-            [a, b, c, d] => f64::from(f32::from_le_bytes([a, b, c, d])),
-            [a, b, c, d, e, f, g, h] => f64::from_le_bytes([a, b, c, d, e, f, g, h]),
-            _ => return false,
-        };
+        let Some(stated) = float(stated) else { return false };
         let all = values.floats.get(range.clone()).unwrap_or_default().iter().copied().filter(|value| !value.is_nan());
         let known =
             if [1, 5].contains(id) { all.fold(f64::NEG_INFINITY, f64::max) } else { all.fold(f64::INFINITY, f64::min) };
         // Equal by value, so that −0 and +0 are one.
         stated.partial_cmp(&known) == Some(Ordering::Equal)
+    })
+}
+
+/// A stated limit of floats.
+fn float(stated: &[u8]) -> Option<f64> {
+    Some(match *stated {
+        [a, b, c, d] => f64::from(f32::from_le_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => f64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => return None,
     })
 }
 
@@ -131,7 +136,13 @@ pub(crate) fn page_agrees(
     range: std::ops::Range<usize>,
 ) -> bool {
     if matches!(order.kind, Physical::Float | Physical::Double) {
-        return min.len() <= 8 && max.len() <= 8;
+        let all =
+            || values.floats.get(range.clone()).unwrap_or_default().iter().copied().filter(|value| !value.is_nan());
+        let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+        let equal = |stated: &[u8], known: f64| {
+            float(stated).and_then(|stated| stated.partial_cmp(&known)) == Some(Ordering::Equal)
+        };
+        return equal(min, low) && equal(max, high);
     }
     match extremes(order, values, range) {
         Some(known) => bounds(min, &known.min, false, order) && bounds(max, &known.max, true, order),

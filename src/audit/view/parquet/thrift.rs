@@ -7,6 +7,9 @@ use std::ops::Range;
 /// Deepest nesting.
 const DEPTH: usize = 24;
 
+/// Most values: each takes more room here than in the file.
+const VALUES: usize = 1 << 22;
+
 /// A value. Strings are ranges of the input.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
@@ -56,7 +59,7 @@ impl Value {
 
 /// Reads a struct at the beginning of `input[at..]`; gives where it ends too.
 pub(crate) fn read(input: &[u8], at: usize) -> Option<(Value, usize)> {
-    let mut reader = Reader { input, at };
+    let mut reader = Reader { input, at, left: VALUES };
     let value = reader.structure(0)?;
     Some((value, reader.at))
 }
@@ -64,6 +67,7 @@ pub(crate) fn read(input: &[u8], at: usize) -> Option<(Value, usize)> {
 struct Reader<'b> {
     input: &'b [u8],
     at: usize,
+    left: usize,
 }
 
 impl Reader<'_> {
@@ -104,6 +108,7 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, kind: u8, depth: usize) -> Option<Value> {
+        self.left = self.left.checked_sub(1)?;
         Some(match kind {
             1 | 2 => Value::Bool(self.byte()? == 1),
             3 => Value::Int(i64::from(self.byte()?.cast_signed())),
@@ -162,23 +167,36 @@ impl Def {
     pub(crate) fn knows(&self, value: &Value) -> bool {
         match value {
             Value::Struct(members) => members.iter().enumerate().all(|(at, (id, value))| {
-                let twice = members.iter().skip(at + 1).any(|(other, _)| other == id);
-                !twice
-                    && self.0.iter().find(|(known, _)| known == id).is_some_and(|(_, def)| match def {
-                        Some(def) => def.knows(value),
-                        None => !matches!(value, Value::Struct(_) | Value::Double),
-                    })
+                let known = self.0.iter().find(|(known, _)| known == id).is_some_and(|(_, def)| match def {
+                    Some(def) => def.knows(value),
+                    None => is_number(value),
+                });
+                // Few are known, so that one of many stands twice near the beginning.
+                known && !members.iter().skip(at + 1).any(|(other, _)| other == id)
             }),
             Value::List(values) => values.iter().all(|value| self.knows(value)),
+            Value::Bytes(_) => std::ptr::eq(self.0, BYTES.0),
             _ => false,
         }
     }
 }
 
-const NOTHING: Def = Def(&[]);
-const TIME_UNIT: Def = Def(&[(1, Some(&NOTHING)), (2, Some(&NOTHING)), (3, Some(&NOTHING))]);
-const TIME: Def = Def(&[(1, None), (2, Some(&TIME_UNIT))]);
-const LOGICAL: Def = Def(&[
+/// Whether a value is a number, true or false, or a list of them.
+fn is_number(value: &Value) -> bool {
+    match value {
+        Value::Bool(_) | Value::Int(_) => true,
+        Value::List(values) => values.iter().all(|value| matches!(value, Value::Bool(_) | Value::Int(_))),
+        _ => false,
+    }
+}
+
+/// Members that are bytes, and lists of such.
+static BYTES: Def = Def(&[(i64::MIN, None)]);
+
+static NOTHING: Def = Def(&[]);
+static TIME_UNIT: Def = Def(&[(1, Some(&NOTHING)), (2, Some(&NOTHING)), (3, Some(&NOTHING))]);
+static TIME: Def = Def(&[(1, None), (2, Some(&TIME_UNIT))]);
+static LOGICAL: Def = Def(&[
     (1, Some(&NOTHING)),
     (2, Some(&NOTHING)),
     (3, Some(&NOTHING)),
@@ -194,11 +212,11 @@ const LOGICAL: Def = Def(&[
     (14, Some(&NOTHING)),
     (15, Some(&NOTHING)),
 ]);
-const ELEMENT: Def = Def(&[
+static ELEMENT: Def = Def(&[
     (1, None),
     (2, None),
     (3, None),
-    (4, None),
+    (4, Some(&BYTES)),
     (5, None),
     (6, None),
     (7, None),
@@ -206,14 +224,23 @@ const ELEMENT: Def = Def(&[
     (9, None),
     (10, Some(&LOGICAL)),
 ]);
-const STATISTICS: Def = Def(&[(1, None), (2, None), (3, None), (4, None), (5, None), (6, None), (7, None), (8, None)]);
-const KEY_VALUE: Def = Def(&[(1, None), (2, None)]);
-const ENCODING_STATS: Def = Def(&[(1, None), (2, None), (3, None)]);
-const SIZES: Def = Def(&[(1, None), (2, None), (3, None)]);
-const CHUNK: Def = Def(&[
+static STATISTICS: Def = Def(&[
+    (1, Some(&BYTES)),
+    (2, Some(&BYTES)),
+    (3, None),
+    (4, None),
+    (5, Some(&BYTES)),
+    (6, Some(&BYTES)),
+    (7, None),
+    (8, None),
+]);
+static KEY_VALUE: Def = Def(&[(1, Some(&BYTES)), (2, Some(&BYTES))]);
+static ENCODING_STATS: Def = Def(&[(1, None), (2, None), (3, None)]);
+static SIZES: Def = Def(&[(1, None), (2, None), (3, None)]);
+static CHUNK: Def = Def(&[
     (1, None),
     (2, None),
-    (3, None),
+    (3, Some(&BYTES)),
     (4, None),
     (5, None),
     (6, None),
@@ -228,25 +255,26 @@ const CHUNK: Def = Def(&[
     (15, None),
     (16, Some(&SIZES)),
 ]);
-const COLUMN: Def = Def(&[(1, None), (2, None), (3, Some(&CHUNK)), (4, None), (5, None), (6, None), (7, None)]);
-const SORTING: Def = Def(&[(1, None), (2, None), (3, None)]);
-const GROUP: Def =
+static COLUMN: Def =
+    Def(&[(1, Some(&BYTES)), (2, None), (3, Some(&CHUNK)), (4, None), (5, None), (6, None), (7, None)]);
+static SORTING: Def = Def(&[(1, None), (2, None), (3, None)]);
+static GROUP: Def =
     Def(&[(1, Some(&COLUMN)), (2, None), (3, None), (4, Some(&SORTING)), (5, None), (6, None), (7, None)]);
-const ORDER: Def = Def(&[(1, Some(&NOTHING)), (2, Some(&NOTHING))]);
+static ORDER: Def = Def(&[(1, Some(&NOTHING)), (2, Some(&NOTHING))]);
 
 /// `FileMetaData`, without what encrypts.
-pub(crate) const FOOTER: Def = Def(&[
+pub(crate) static FOOTER: Def = Def(&[
     (1, None),
     (2, Some(&ELEMENT)),
     (3, None),
     (4, Some(&GROUP)),
     (5, Some(&KEY_VALUE)),
-    (6, None),
+    (6, Some(&BYTES)),
     (7, Some(&ORDER)),
 ]);
 
 /// `PageHeader`.
-pub(crate) const PAGE: Def = Def(&[
+pub(crate) static PAGE: Def = Def(&[
     (1, None),
     (2, None),
     (3, None),
@@ -269,8 +297,8 @@ pub(crate) const PAGE: Def = Def(&[
 ]);
 
 /// `ColumnIndex`.
-pub(crate) const COLUMN_INDEX: Def =
-    Def(&[(1, None), (2, None), (3, None), (4, None), (5, None), (6, None), (7, None)]);
+pub(crate) static COLUMN_INDEX: Def =
+    Def(&[(1, None), (2, Some(&BYTES)), (3, Some(&BYTES)), (4, None), (5, None), (6, None), (7, None)]);
 
 /// `OffsetIndex`.
-pub(crate) const OFFSET_INDEX: Def = Def(&[(1, Some(&Def(&[(1, None), (2, None), (3, None)]))), (2, None)]);
+pub(crate) static OFFSET_INDEX: Def = Def(&[(1, Some(&Def(&[(1, None), (2, None), (3, None)]))), (2, None)]);

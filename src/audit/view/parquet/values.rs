@@ -19,6 +19,20 @@ pub(crate) enum Physical {
 }
 
 impl Physical {
+    /// Parquet's number.
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            Self::Boolean => 0,
+            Self::Int32 => 1,
+            Self::Int64 => 2,
+            Self::Int96 => 3,
+            Self::Float => 4,
+            Self::Double => 5,
+            Self::Bytes => 6,
+            Self::Fixed(_) => 7,
+        }
+    }
+
     pub(crate) fn parse(number: i64, length: Option<usize>) -> Option<Self> {
         Some(match number {
             0 => Self::Boolean,
@@ -157,7 +171,8 @@ pub(crate) fn hybrid(input: &[u8], width: u32, count: usize) -> Option<(Vec<u32>
             let packed = input.get(at..at.checked_add(bytes)?)?;
             at += bytes;
             let n = groups.checked_mul(8)?;
-            if n == 0 {
+            // Only the last group may hold more than is left.
+            if n == 0 || n >= left + 8 {
                 return None;
             }
             let mut bits = Bits { input: packed, at: 0 };
