@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::summary::{Cache, Cost, Distribution, Goodput, Length, Objective, Requests, Sessions, Summary};
+use super::summary::{Cache, Cost, Distribution, Gates, Goodput, Length, Objective, Requests, Sessions, Summary};
 use super::{Ending, Histogram, Metric, Price, RequestRecord, Slo};
 
 /// What a user wants to know, beside what is always measured.
@@ -16,6 +16,8 @@ pub struct Wants {
     pub slos: Vec<Slo>,
     /// Prices.
     pub price: Option<Price>,
+    /// What was found before the run, and how far the server's counts of prompts may differ. `passed` is not looked at.
+    pub gates: Gates,
 }
 
 /// Sums over the records so far.
@@ -29,6 +31,7 @@ pub struct Collector {
     itl: Histogram,
     latency: Histogram,
     lag: Histogram,
+    prompt_error: Histogram,
     primed: u64,
     counted: u64,
     good: u64,
@@ -114,7 +117,13 @@ impl Collector {
         }
         let length = &mut self.length;
         length.prompts_counted += u64::from(record.prompt_tokens.is_some());
-        length.prompts_off += u64::from(record.is_off());
+        length.prompts_short += u64::from(record.short_blocks.is_some());
+        length.answers_corrected += u64::from(record.corrected);
+        if let Some(error) = record.prompt_error() {
+            self.prompt_error.add(error);
+            let allowed = u64::from(record.sent_tokens.unwrap_or(0)) * u64::from(self.wants.gates.tolerance_permille);
+            length.prompts_off += u64::from(error * 1000 > allowed);
+        }
         length.answers_counted += u64::from(record.answer_tokens.is_some());
         length.answer_tokens += record.answer_tokens.unwrap_or(0);
         length.answer_tokens_asked += u64::from(record.max_tokens);
@@ -192,7 +201,11 @@ impl Collector {
                 reported_ratio: share(self.cache.reported_tokens.into(), self.cache.prompt_tokens.into()),
                 ..self.cache
             },
-            length: self.length,
+            length: Length { prompt_error: Distribution::of(&self.prompt_error), ..self.length },
+            gates: Gates {
+                passed: self.length.prompts_off == 0 && self.wants.gates.rendered.is_none_or(|sample| sample.off == 0),
+                ..self.wants.gates
+            },
             goodput: (!self.wants.slos.is_empty()).then(|| Goodput {
                 requests: self.good,
                 requests_share: share(self.good.into(), self.counted.into()).unwrap_or(0.0),

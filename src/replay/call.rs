@@ -16,6 +16,7 @@ use super::PromptSource;
 use super::clock::Clock;
 use super::endpoint::{Answer, Ask, Endpoint};
 use super::identity::Identity;
+use super::prompt::Prompt;
 use super::schedule::{Due, Id, Why};
 use super::transport::{Call, Piece, Transport, TransportError};
 use crate::metrics::{Ending, RequestRecord};
@@ -70,6 +71,9 @@ struct Made {
     body: Bytes,
     tokens: u32,
     shared: u32,
+    /// Full blocks that the trace shares beyond those.
+    short: Option<u32>,
+    corrected: u32,
 }
 
 /// What one attempt brought.
@@ -127,14 +131,14 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             Why::SessionFailed => Ending::SessionFailed,
             Why::Stopped => Ending::Stopped,
         };
-        Some(Self::record(id, number, request, ending))
+        Some(self.record(id, number, request, ending))
     }
 
     /// The record of a request that was given up while in flight.
     pub fn aborted(&self, due: &Due) -> Option<RequestRecord> {
         let (number, _, request) = self.rows(due.id)?;
         let times = (Some(micros(due.due)), Some(micros(self.clock.now())));
-        let record = Self::record(due.id, number, request, Ending::Aborted);
+        let record = self.record(due.id, number, request, Ending::Aborted);
         Some(RequestRecord { due_us: times.0, held_us: micros(due.held), last_byte_us: times.1, ..record })
     }
 
@@ -142,16 +146,17 @@ impl<T: Transport, C: Clock> Caller<T, C> {
     pub async fn call(self: Arc<Self>, due: Due) -> Option<RequestRecord> {
         let id = due.id;
         let (number, session, request) = self.rows(id)?;
-        let blank = Self::record(id, number, request, Ending::NoPrompt);
+        let blank = self.record(id, number, request, Ending::NoPrompt);
         let mut record = RequestRecord { due_us: Some(micros(due.due)), held_us: micros(due.held), ..blank };
         let mut plain = self.plain.load(Ordering::Relaxed);
         let mut made = self.made(id).await;
         loop {
-            let Some(Made { body, tokens, shared }) = made else {
+            let Some(Made { body, tokens, shared, short, corrected }) = made else {
                 record.last_byte_us = Some(micros(self.clock.now()));
                 return Some(record);
             };
             (record.sent_tokens, record.planned_cached) = (Some(tokens), Some(shared));
+            (record.short_blocks, record.corrected) = (short, corrected);
             let again = body.clone();
             let sent = self.clock.now();
             record.attempts += 1;
@@ -176,7 +181,7 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             if busy && record.attempts <= self.setup.retries {
                 let wait = attempt.retry_after.unwrap_or(BACK_OFF * 2_u32.saturating_pow(record.attempts - 1));
                 tokio::time::sleep(wait).await;
-                made = Some(Made { body: again, tokens, shared });
+                made = Some(Made { body: again, tokens, shared, short, corrected });
                 continue;
             }
             if matches!(attempt.status, Some(400 | 422)) && !plain && self.setup.endpoint.forces_lengths() {
@@ -229,7 +234,9 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             let (max_tokens, stream) = (max_tokens(request, id), this.stream(request));
             let ask = Ask { model: &this.setup.model, max_tokens, stream, exact };
             let body = this.setup.endpoint.body(&ask, &prompt.form)?;
-            Some(Made { body: body.into(), tokens: prompt.tokens, shared: prompt.planned_shared })
+            let short = prompt.shortfall.map(|short| short.asked_blocks - short.shared_blocks.min(short.asked_blocks));
+            let Prompt { tokens, planned_shared: shared, corrected, .. } = prompt;
+            Some(Made { body: body.into(), tokens, shared, short, corrected })
         })
     }
 
@@ -307,12 +314,13 @@ impl<T: Transport, C: Clock> Caller<T, C> {
         u32::try_from(place).ok()
     }
 
-    fn record(id: Id, number: u32, request: &Request, ending: Ending) -> RequestRecord {
+    fn record(&self, id: Id, number: u32, request: &Request, ending: Ending) -> RequestRecord {
         RequestRecord {
             session: number,
             request: id.request,
             agent: request.agent,
             turn: request.turn,
+            id: self.setup.identity.request(number, id.request),
             prime: id.prime,
             ending,
             status: None,
@@ -332,6 +340,8 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             sent_tokens: None,
             max_tokens: max_tokens(request, id),
             planned_cached: None,
+            short_blocks: None,
+            corrected: 0,
             prompt_tokens: None,
             cached_tokens: None,
             answer_tokens: None,

@@ -53,6 +53,9 @@ pub async fn dispatch<T: Transport, C: Clock>(
     let ended = |each: &mut dyn FnMut(Event), record: Option<RequestRecord>| {
         record.into_iter().for_each(|record| each(Event::Ended(Box::new(record))));
     };
+    if *stop.borrow_and_update() >= Stop::Drain {
+        schedule.stop();
+    }
     loop {
         let now = clock.now();
         if until.is_some_and(|until| until <= now) {

@@ -39,6 +39,8 @@ pub struct Forecast {
     pub ended: Vec<Duration>,
     /// Requests without a recorded duration.
     pub unknown: u64,
+    /// Bytes that the replay itself will need, as a guess.
+    pub memory: u64,
 }
 
 impl Forecast {
@@ -89,6 +91,7 @@ impl Forecast {
             }
         }
         forecast.duration = idle_since;
+        forecast.memory = memory(sessions, forecast.peak);
         Ok(forecast)
     }
 
@@ -128,6 +131,17 @@ impl Forecast {
         let pace = (elapsed.as_secs_f64() + prior) / (planned.as_secs_f64() + prior).max(1e-9);
         Duration::try_from_secs_f64(rest.as_secs_f64() * pace).unwrap_or(Duration::MAX)
     }
+}
+
+/// The program, what is kept of each request of the trace, and two copies of each prompt in flight: its text and its body.
+fn memory(sessions: &[(u32, Session)], peak: usize) -> u64 {
+    const PROGRAM: u64 = 64 << 20;
+    const REQUEST: u64 = 700;
+    const TOKEN: u64 = 8;
+    let rows = || sessions.iter().flat_map(|(_, session)| &session.requests);
+    let (count, longest) = (rows().count(), rows().map(|row| row.input_tokens).max().unwrap_or(0));
+    let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    PROGRAM + REQUEST * wide(count) + 2 * TOKEN * u64::from(longest) * wide(peak + 1)
 }
 
 #[cfg(test)]

@@ -61,11 +61,13 @@ impl Preflight {
         if found.lists_model == Some(false) {
             return Err(PreflightError::NoModel);
         }
+        let prompt = small(form);
+        let ask = |exact| Ask { model: &setup.model, max_tokens: PROBED, stream: true, exact };
         let mut exact = setup.exact && setup.endpoint.forces_lengths();
-        let mut first = probe(transport, setup, form, exact).await?;
+        let mut first = probe(transport, setup, &prompt, &ask(exact)).await?;
         if matches!(first.status, 400 | 422) && exact {
             (exact, found.refuses_fields) = (false, true);
-            first = probe(transport, setup, form, exact).await?;
+            first = probe(transport, setup, &prompt, &ask(exact)).await?;
         }
         if first.status != 200 {
             return Err(PreflightError::Status(first.status));
@@ -74,7 +76,7 @@ impl Preflight {
             return Err(PreflightError::NotThisApi);
         }
         // Some servers report cached tokens only where there are any.
-        let second = probe(transport, setup, form, exact).await?;
+        let second = probe(transport, setup, &prompt, &ask(exact)).await?;
         found.streams = first.streams;
         found.counts_tokens = first.counts.prompt.is_some();
         found.reports_cached = second.counts.cached.is_some();
@@ -102,22 +104,31 @@ impl Preflight {
     }
 }
 
-struct Probed {
-    status: u16,
+/// How a prompt was answered.
+pub(super) struct Probed {
+    pub(super) status: u16,
     streams: bool,
     whole: bool,
-    counts: Counts,
+    pub(super) counts: Counts,
 }
 
-async fn probe<T: Transport>(transport: &T, setup: &Setup, form: Form, exact: bool) -> Result<Probed, PreflightError> {
+fn small(form: Form) -> PromptForm {
     let text = "one two three four five six seven eight ".repeat(40);
-    let prompt = match form {
+    match form {
         Form::Chat => PromptForm::Chat(vec![ChatMessage { role: Role::User, content: text }]),
         Form::Text => PromptForm::Text(text),
         Form::Tokens => PromptForm::Tokens((100..400).collect()),
-    };
-    let ask = Ask { model: &setup.model, max_tokens: PROBED, stream: true, exact };
-    let body = setup.endpoint.body(&ask, &prompt).ok_or(PreflightError::NotThisApi)?;
+    }
+}
+
+/// Sends one prompt.
+pub(super) async fn probe<T: Transport>(
+    transport: &T,
+    setup: &Setup,
+    prompt: &PromptForm,
+    ask: &Ask<'_>,
+) -> Result<Probed, PreflightError> {
+    let body = setup.endpoint.body(ask, prompt).ok_or(PreflightError::NotThisApi)?;
     let mut headers = headers(setup);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let call = Call { path: setup.endpoint.path().to_owned(), headers, body: Some(body.into()) };

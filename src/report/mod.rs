@@ -60,7 +60,7 @@ fn distributions(summary: &crate::metrics::Summary) -> [(&'static str, crate::me
 
 /// Facts of a summary: a name and a value each.
 fn facts(summary: &crate::metrics::Summary) -> Vec<(String, String)> {
-    let crate::metrics::Summary { sessions, requests, cache, length, goodput, cost, counters, .. } = summary;
+    let crate::metrics::Summary { sessions, requests, cache, length, gates, goodput, cost, counters, .. } = summary;
     let mut facts = Vec::new();
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
     fact("time", time(summary.elapsed_us));
@@ -111,12 +111,37 @@ fn facts(summary: &crate::metrics::Summary) -> Vec<(String, String)> {
     fact("cache hits, reported", reporting);
     if let Some(counters) = counters {
         fact("cache hits, by counters", percent(counters.hit_ratio));
+        if counters.resets > 0 {
+            fact("server restarts", format!("{}: its counters fell", counters.resets));
+        }
+    }
+    if !gates.passed {
+        fact("GATE FAILED", "prompts were not as long as planned, or do not share what the trace says; is it the endpoint's tokenizer?".to_owned());
+    }
+    if let Some(sample) = gates.rendered {
+        fact("prompts, a sample", format!("{} of {} rendered as the trace says, {} named", sample.requests - sample.off - sample.named, sample.requests, sample.named));
+    }
+    if let Some(fit) = gates.calibrated {
+        fact("lengths, fitted", format!("to {} prompts that the endpoint counted; errors of {} tokens (median), {} (p95), {} (most)", fit.prompts, fit.error_p50, fit.error_p95, fit.error_max));
     }
     if length.prompts_counted > 0 {
         fact(
             "prompt lengths",
-            format!("{} of {} as planned", length.prompts_counted - length.prompts_off, length.prompts_counted),
+            format!(
+                "{} of {} as planned; off by {} tokens (median), {} (p99), {} (most)",
+                length.prompts_counted - length.prompts_off,
+                length.prompts_counted,
+                length.prompt_error.p50.unwrap_or(0),
+                length.prompt_error.p99.unwrap_or(0),
+                length.prompt_error.max.unwrap_or(0)
+            ),
         );
+    }
+    if length.prompts_short > 0 {
+        fact("prompts that share less", format!("{}: the template's own tokens don't fit in", length.prompts_short));
+    }
+    if length.answers_corrected > 0 {
+        fact("answers made up for", format!("{} of other lengths than recorded", length.answers_corrected));
     }
     if length.answers_counted > 0 {
         fact(

@@ -139,9 +139,10 @@ impl Grower {
 }
 
 fn verified(synthesizer: &mut PromptSynthesizer, sessions: &[Session]) -> VerifyReport {
-    let mut verifier = Verifier::new(synthesizer);
+    let (mut verifier, mut base) = (Verifier::new(synthesizer), TreeBase::default());
     for session in sessions {
-        verifier.scope(&[session], |_| true).unwrap();
+        let tree = synthesizer.tree(&mut base, [session]).unwrap();
+        verifier.scope(synthesizer, &tree, [session], |_| true).unwrap();
     }
     verifier.finish()
 }

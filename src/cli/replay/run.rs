@@ -9,17 +9,18 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
+use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};
 
 use super::args::ReplayArgs;
 use super::live::{Live, State};
 use crate::cli::args::Globals;
-use crate::cli::exit::{Exit, print_to_stderr};
+use crate::cli::exit::{Exit, Hint, print_to_stderr};
 use crate::cli::output::Stdout;
-use crate::metrics::{Collector, RecordWriter, RequestRecord, Summary, Wants};
+use crate::metrics::{Collector, RecordWriter, RequestRecord, Summary, Wants, write_samples};
 use crate::replay::call::{Caller, Setup};
 use crate::replay::clock::Monotonic;
-use crate::replay::counters;
+use crate::replay::counters::{self, Place, Watch};
 use crate::replay::dispatch::{Event, Stop, dispatch};
 use crate::replay::forecast::Forecast;
 use crate::replay::preflight::Preflight;
@@ -45,6 +46,7 @@ impl Run<'_> {
     pub(super) async fn go<T: Transport + Clone>(
         self,
         transport: T,
+        places: Vec<Place<T>>,
         setup: Setup,
         source: Arc<Synthesized>,
         sessions: Arc<[(u32, Session)]>,
@@ -68,11 +70,14 @@ impl Run<'_> {
             sender.send_modify(|stop| *stop = if *stop == Stop::No { Stop::Drain } else { Stop::Abort });
         };
         ctrlc::set_handler(interrupted).context("cannot watch for interrupts")?;
+        let watch = Watch::begin(places).await;
+        if let Some(start) = self.args.pace.start_time {
+            wait(start, stop.clone()).await?;
+        }
         let clock = Monotonic::start().context("cannot start the timer")?;
-        let live = Live::start(Arc::clone(&state), self.forecast.clone(), clock.clone(), globals.quiet);
         let (over, watched) = oneshot::channel();
-        let counting = counters::watch(transport.clone(), setup.headers.clone(), clock.clone(), watched);
-        let counting = tokio::spawn(counting);
+        let counting = tokio::spawn(watch.run(clock.clone(), watched));
+        let live = Live::start(Arc::clone(&state), self.forecast.clone(), clock.clone(), globals.quiet);
         let caller = Arc::new(Caller::new(transport, clock, source, sessions, setup));
         let (mut begun, mut points, mut failure) = (BTreeSet::new(), Vec::new(), None);
         let stopped = stop.clone();
@@ -102,6 +107,8 @@ impl Run<'_> {
         over.send(()).ok();
         let tally = counting.await.context("the endpoint's counters were lost")?;
         let counters = counters::counters(&tally);
+        let file = File::create(self.output.join("counters.parquet")).context("cannot write counters.parquet")?;
+        write_samples(BufWriter::new(file), tally.samples())?;
         let summary = Summary { counters, ..lock(&state).collector.summary(partial) };
         self.write(&summary, &points, caller.refused())?;
         self.say(&summary, globals)
@@ -138,6 +145,7 @@ impl Run<'_> {
                 "max_in_flight": pace.max_in_flight,
                 "duration_s": seconds(pace.duration),
                 "range": pace.range.map(|range| [range.from, range.to]),
+                "start_time": pace.start_time.map(|start| start.to_string()),
                 "shard": pace.shard.map(|shard| [shard.index, shard.of]),
                 "seed": pace.seed,
                 "cache_bust": traffic.cache_bust,
@@ -163,7 +171,7 @@ impl Run<'_> {
             print_to_stderr(&format!("written to {}\n", self.output.display()));
         }
         let none = summary.requests.succeeded == 0;
-        let well = summary.requests.failed == 0 && !summary.partial && summary.meets_objectives();
+        let well = summary.requests.failed == 0 && !summary.partial && summary.gates.passed && summary.meets_objectives();
         Ok(if none {
             Exit::Failed
         } else if well {
@@ -172,6 +180,17 @@ impl Run<'_> {
             Exit::Findings
         })
     }
+}
+
+/// Waits until all shards begin, or the user wants to stop.
+async fn wait(start: Timestamp, mut stop: watch::Receiver<Stop>) -> anyhow::Result<()> {
+    let left = std::time::Duration::try_from(start.duration_since(Timestamp::now()));
+    let left = left.ok().context("--start-time is over").hint("name a time that leaves room to read the trace on every machine")?;
+    tokio::select! {
+        () = tokio::time::sleep(left) => {}
+        _ = stop.changed() => {}
+    }
+    Ok(())
 }
 
 fn point(record: &RequestRecord) -> Option<Point> {

@@ -137,13 +137,13 @@ fn role(role: Role) -> &'static str {
 
 /// A message of a body.
 #[derive(serde::Serialize)]
-struct Turn<'a> {
+pub(super) struct Turn<'a> {
     role: &'static str,
     content: &'a str,
 }
 
 /// The messages of a prompt; a text is one message of the user. None for token ids.
-fn turns(prompt: &PromptForm) -> Option<Vec<Turn<'_>>> {
+pub(super) fn turns(prompt: &PromptForm) -> Option<Vec<Turn<'_>>> {
     match prompt {
         PromptForm::Chat(messages) => {
             Some(messages.iter().map(|message| Turn { role: role(message.role), content: &message.content }).collect())

@@ -22,7 +22,7 @@ use self::stream::Stream;
 
 pub use self::calibrate::{Calibration, Sample, probes};
 pub use self::layout::PromptTree;
-pub use self::verify::{Named, Verifier, VerifyReport};
+pub use self::verify::{Found, Named, Verifier, VerifyReport};
 pub use self::vocabulary::{Vocabulary, VocabularyError};
 pub use self::wrapping::{TemplateError, Wrapping};
 
@@ -266,6 +266,11 @@ impl PromptSynthesizer {
         let length = u32::try_from(tokens.len()).ok().filter(|&length| length > 0)?;
         tree.own_mark(request)?.real = Some(Real { text: answer.text.to_owned(), tokens });
         Some(length)
+    }
+
+    /// Whether its prompts can be rendered here.
+    pub fn can_render(&self) -> bool {
+        self.counter.is_some()
     }
 
     /// What the template adds; empty where there is none.
