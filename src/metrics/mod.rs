@@ -19,6 +19,7 @@ pub use samples::write_samples;
 pub use schema::summary_json;
 pub use slo::{Metric, Price, Slo, Syntax, time};
 pub use summary::{
-    Cache, Calibrated, Cost, Counters, Distribution, Gates, Goodput, Length, Objective, Rendered, Requests, Sessions, Summary,
+    Cache, Calibrated, Cost, Counters, Distribution, Gates, Goodput, Length, Objective, Rendered, Requests, Sessions,
+    Summary,
 };
 pub use table::{RecordWriter, columns};

@@ -100,7 +100,15 @@ impl fmt::Display for RequestId {
         // Version 4, variant 1.
         let bits = self.0 & !(0xf << 76) & !(3 << 62) | 4 << 76 | 2 << 62;
         let part = |low: u32, bits_wide: u32| (bits >> low) & ((1 << bits_wide) - 1);
-        write!(formatter, "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", part(96, 32), part(80, 16), part(64, 16), part(48, 16), part(0, 48))
+        write!(
+            formatter,
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            part(96, 32),
+            part(80, 16),
+            part(64, 16),
+            part(48, 16),
+            part(0, 48)
+        )
     }
 }
 

@@ -45,7 +45,9 @@ pub async fn calibrate<T: Transport>(transport: &T, setup: &Setup, form: Form) -
                 counted
             }
         };
-        samples.extend(counted.and_then(|counted| u32::try_from(counted).ok()).map(|counted| Sample { counted, ..sample }));
+        samples.extend(
+            counted.and_then(|counted| u32::try_from(counted).ok()).map(|counted| Sample { counted, ..sample }),
+        );
     }
     Calibration::fit(&samples).ok_or(CalibrateError::NoFit)
 }

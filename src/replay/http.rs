@@ -1,10 +1,12 @@
 //! [`Transport`] over HTTP/1.1: plain or TLS, connections kept and used again.
 //!
-//! Invariant: a proxy is used only if the caller names one; a name or address is never part of an error.
+//! Invariant: a proxy is used only if the caller names one; a name or address is never part of an error. A request is sent again
+//! only if it met a connection that the server had just closed.
 
 use std::error::Error as _;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
@@ -12,17 +14,20 @@ use hyper::body::Bytes;
 use hyper::header::{HeaderValue, PROXY_AUTHORIZATION};
 use hyper::{Request, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{CaptureConnection, HttpConnector, capture_connection};
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::route::{Proxies, Route};
+use super::route::{Answered, Proxies, Route};
 use super::transport::{Call, Piece, Transport, TransportError};
 
 /// Servers that close idle connections do so after 5 seconds and up; ours are given up before.
 const KEEP_IDLE: Duration = Duration::from_secs(4);
+
+/// A kept connection that the server has closed shows that at once. What fails later may have been worked on.
+const STALE: Duration = Duration::from_millis(100);
 
 /// An endpoint by its base URL.
 #[derive(Clone, Debug)]
@@ -114,17 +119,31 @@ fn roots(trusted: Option<&[u8]>) -> Result<rustls::RootCertStore, UrlError> {
 
 impl Transport for Http {
     async fn send(&self, call: Call, each: &mut (dyn FnMut(Piece<'_>) + Send)) -> Result<(), TransportError> {
-        let Call { path, headers, body } = call;
+        let Call { path, mut headers, body } = call;
         let method = if body.is_some() { "POST" } else { "GET" };
-        let request = Request::builder().method(method).uri(format!("{}{path}", self.base));
-        let mut request = request.body(Full::new(body.unwrap_or_default())).map_err(|_| TransportError::Protocol)?;
-        *request.headers_mut() = headers;
+        let body = body.unwrap_or_default();
         if let Some(user) = &self.user {
-            request.headers_mut().insert(PROXY_AUTHORIZATION, user.clone());
+            headers.insert(PROXY_AUTHORIZATION, user.clone());
         }
         let timed = |_| TransportError::IdleTimeout;
-        let sent = tokio::time::timeout(self.idle, self.client.request(request)).await.map_err(timed)?;
-        let (head, mut body) = sent.map_err(|error| reason(&error))?.into_parts();
+        let (head, mut body) = loop {
+            let request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+            let mut request = request.body(Full::new(body.clone())).map_err(|_| TransportError::Protocol)?;
+            request.headers_mut().clone_from(&headers);
+            let connection = capture_connection(&mut request);
+            let sent = tokio::time::Instant::now();
+            let answer = tokio::time::timeout(self.idle, self.client.request(request)).await.map_err(timed)?;
+            let answered = answered(&connection);
+            match answer.map_err(|error| reason(&error)) {
+                Ok(answer) => {
+                    answered.store(true, Ordering::Relaxed);
+                    break answer.into_parts();
+                }
+                // The server closed the connection of an earlier answer while it was taken for this request.
+                Err(TransportError::Closed) if answered.load(Ordering::Relaxed) && sent.elapsed() < STALE => {}
+                Err(error) => return Err(error),
+            }
+        };
         each(Piece::Head(head.status.as_u16(), &head.headers));
         while let Some(frame) = tokio::time::timeout(self.idle, body.frame()).await.map_err(timed)? {
             let frame = frame.map_err(|error| broken(&error))?;
@@ -134,6 +153,15 @@ impl Transport for Http {
         }
         Ok(())
     }
+}
+
+/// Whether a request's connection has brought an answer before.
+fn answered(connection: &CaptureConnection) -> Arc<AtomicBool> {
+    let mut extras = hyper::http::Extensions::new();
+    if let Some(connected) = connection.connection_metadata().as_ref() {
+        connected.get_extras(&mut extras);
+    }
+    extras.remove::<Answered>().unwrap_or_default().0
 }
 
 /// Which part failed.
@@ -225,6 +253,16 @@ mod tests {
         assert_eq!(send(&format!("http://{closed}"), LONG).await.0, Err(TransportError::Connect));
     }
 
+    #[tokio::test]
+    async fn a_server_that_closes_kept_connections_loses_no_request() {
+        // As llama.cpp does after each stream, though it says keep-alive.
+        let url = serve(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", false);
+        let http = Http::new(&url, &reach(LONG)).unwrap();
+        for _ in 0..50 {
+            assert_eq!(http.send(call(), &mut |_| ()).await, Ok(()));
+        }
+    }
+
     #[test]
     fn a_url_is_a_scheme_a_host_and_at_most_a_path() {
         for url in ["http://a", "http://a:8000/v1", "https://a/gateway/v1/"] {
@@ -252,7 +290,8 @@ mod tests {
     /// A TLS server on loopback whose certificate the test authority signed; its port.
     fn secure() -> u16 {
         use rustls::pki_types::PrivateKeyDer;
-        let chain = CertificateDer::pem_slice_iter(include_bytes!("../../fixtures/tls/server.pem")).collect::<Result<_, _>>();
+        let chain =
+            CertificateDer::pem_slice_iter(include_bytes!("../../fixtures/tls/server.pem")).collect::<Result<_, _>>();
         let key = PrivateKeyDer::from_pem_slice(include_bytes!("../../fixtures/tls/server.key")).unwrap();
         let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()

@@ -6,6 +6,8 @@
 use std::error::Error;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 
 use hyper::Uri;
@@ -75,15 +77,15 @@ impl Service<Uri> for Route {
         match self {
             Self::Direct(connector) => {
                 let connecting = connector.call(target);
-                Box::pin(async move { Ok(Way { stream: connecting.await?, forwarded: false }) })
+                Box::pin(async move { Ok(Way::new(connecting.await?, false)) })
             }
             Self::Forward(connector, proxy) => {
                 let connecting = connector.call(proxy.clone());
-                Box::pin(async move { Ok(Way { stream: connecting.await?, forwarded: true }) })
+                Box::pin(async move { Ok(Way::new(connecting.await?, true)) })
             }
             Self::Tunnel(tunnel) => {
                 let connecting = tunnel.call(target);
-                Box::pin(async move { Ok(Way { stream: connecting.await?, forwarded: false }) })
+                Box::pin(async move { Ok(Way::new(connecting.await?, false)) })
             }
         }
     }
@@ -95,11 +97,22 @@ pub(super) struct Way {
     stream: TokioIo<TcpStream>,
     /// Whether requests name the whole URL, as proxies want.
     forwarded: bool,
+    answered: Answered,
+}
+
+/// Whether a connection has brought an answer before.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answered(pub(super) Arc<AtomicBool>);
+
+impl Way {
+    fn new(stream: TokioIo<TcpStream>, forwarded: bool) -> Self {
+        Self { stream, forwarded, answered: Answered::default() }
+    }
 }
 
 impl Connection for Way {
     fn connected(&self) -> Connected {
-        self.stream.connected().proxy(self.forwarded)
+        self.stream.connected().proxy(self.forwarded).extra(self.answered.clone())
     }
 }
 

@@ -116,13 +116,31 @@ fn facts(summary: &crate::metrics::Summary) -> Vec<(String, String)> {
         }
     }
     if !gates.passed {
-        fact("GATE FAILED", "prompts were not as long as planned, or do not share what the trace says; is it the endpoint's tokenizer?".to_owned());
+        fact(
+            "GATE FAILED",
+            "prompts were not as long as planned, or do not share what the trace says; is it the endpoint's tokenizer?"
+                .to_owned(),
+        );
     }
     if let Some(sample) = gates.rendered {
-        fact("prompts, a sample", format!("{} of {} rendered as the trace says, {} named", sample.requests - sample.off - sample.named, sample.requests, sample.named));
+        fact(
+            "prompts, a sample",
+            format!(
+                "{} of {} rendered as the trace says, {} named",
+                sample.requests - sample.off - sample.named,
+                sample.requests,
+                sample.named
+            ),
+        );
     }
     if let Some(fit) = gates.calibrated {
-        fact("lengths, fitted", format!("to {} prompts that the endpoint counted; errors of {} tokens (median), {} (p95), {} (most)", fit.prompts, fit.error_p50, fit.error_p95, fit.error_max));
+        fact(
+            "lengths, fitted",
+            format!(
+                "to {} prompts that the endpoint counted; errors of {} tokens (median), {} (p95), {} (most)",
+                fit.prompts, fit.error_p50, fit.error_p95, fit.error_max
+            ),
+        );
     }
     if length.prompts_counted > 0 {
         fact(

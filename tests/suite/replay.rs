@@ -118,7 +118,10 @@ fn a_run_writes_records_a_summary_a_page_and_a_manifest() {
     assert_eq!((code, summary["requests"]["failed"].as_u64()), (Some(0), Some(0)), "{errors}");
     assert!(summary["requests"]["counted"].as_u64().unwrap() > 20);
     assert_eq!(summary["cache"]["reported_ratio"].as_f64().map(|ratio| (ratio * 10.0).round()), Some(5.0));
-    assert_eq!((summary["gates"]["passed"].as_bool(), summary["length"]["prompts_off"].as_u64()), (Some(true), Some(0)));
+    assert_eq!(
+        (summary["gates"]["passed"].as_bool(), summary["length"]["prompts_off"].as_u64()),
+        (Some(true), Some(0))
+    );
     assert!(summary["gates"]["rendered"]["requests"].as_u64().unwrap() > 20, "a trace so short is a sample of itself");
     assert_eq!(summary["goodput"]["requests_share"], 1.0);
     let heads = heads.lock().unwrap();
@@ -197,7 +200,8 @@ fn a_summary_keeps_the_published_schema_member_by_member() {
     let slos = vec!["ttft_p95=2s".parse().unwrap(), "session_p50=1min".parse().unwrap()];
     let price = Some(tracecloak::metrics::Price::parse(["input=3", "hour=2"]).unwrap());
     let full = {
-        let gates = Gates { rendered: Some(Rendered::default()), calibrated: Some(Calibrated::default()), ..Gates::default() };
+        let gates =
+            Gates { rendered: Some(Rendered::default()), calibrated: Some(Calibrated::default()), ..Gates::default() };
         let mut collector = Collector::new(Wants { slos, price, gates });
         collector.add(&record());
         tracecloak::metrics::Summary {

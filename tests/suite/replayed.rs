@@ -122,7 +122,8 @@ fn an_endpoint_that_counts_otherwise_fails_the_gate() {
 #[test]
 fn an_endpoint_that_counts_nothing_cannot_be_fitted_to() {
     let folder = tempfile::tempdir().unwrap();
-    let answer = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n";
+    let answer =
+        "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n";
     let (url, _) = serve(Arc::new(move |_, _, _| Some((200, "", answer.to_owned()))));
     let (code, errors, _) = replay(&trace(folder.path()), &folder.path().join("run"), &url, &["--model", "m"]);
     assert!(code == Some(2) && errors.contains("hint: give the endpoint's tokenizer"), "{errors}");
@@ -153,8 +154,12 @@ fn shards_begin_together_and_their_records_add_up_to_the_whole() {
     let tables: Vec<_> = shards.iter().map(|shard| table(&shard.join("records.parquet"))).collect();
     assert_eq!(tables[0][0].schema(), tables[1][0].schema(), "they can be written one behind the other");
     assert_eq!(keys(&tables.concat()), keys(&table(&whole.join("records.parquet"))));
-    let (code, errors, _) =
-        replay(&trace, &folder.path().join("late"), &url, &["--tokenizer", "builtin", "--start-time", "2020-01-01T00:00:00Z"]);
+    let (code, errors, _) = replay(
+        &trace,
+        &folder.path().join("late"),
+        &url,
+        &["--tokenizer", "builtin", "--start-time", "2020-01-01T00:00:00Z"],
+    );
     assert!(code == Some(2) && errors.contains("--start-time is over"), "{errors}");
 }
 
@@ -172,7 +177,8 @@ fn the_servers_counters_agree_with_the_sum_of_what_it_reported() {
             assert_eq!(counted(counter) as u64, sum(&records, column), "{imitate:?} {counter}");
         }
         let samples = table(&out.join("counters.parquet"));
-        let (measure, value) = (samples[0].column(1).as_string::<i32>(), samples[0].column(2).as_primitive::<Float64Type>());
+        let (measure, value) =
+            (samples[0].column(1).as_string::<i32>(), samples[0].column(2).as_primitive::<Float64Type>());
         let last = (0..measure.len()).rfind(|row| measure.value(*row) == "asked_tokens").unwrap();
         assert_eq!(value.value(last) as u64, sum(&records, "prompt_tokens"));
     }
@@ -206,7 +212,8 @@ fn every_fault_of_the_mock_is_in_the_records_and_nothing_hangs_or_is_lost() {
                 options.chunk_tokens = 1;
             });
             let out = folder.path().join(format!("{fault}-{seed}"));
-            let more = ["--tokenizer", "builtin", "--on-error", "continue", "--idle-timeout", "300ms", "--retries", "1"];
+            let more =
+                ["--tokenizer", "builtin", "--on-error", "continue", "--idle-timeout", "300ms", "--retries", "1"];
             let (code, errors, summary) = replay(&trace, &out, &url, &more);
             // A fault that befell the preflight: nothing was measured.
             if code == Some(2) && !out.exists() {
@@ -219,7 +226,13 @@ fn every_fault_of_the_mock_is_in_the_records_and_nothing_hangs_or_is_lost() {
         assert_eq!(records, whole, "{fault}: nothing is lost");
         let requests = &summary["requests"];
         assert!(requests["endings"][ending].as_u64().unwrap() > 0, "{fault}: {requests}");
-        let failed: u64 = requests["endings"].as_object().unwrap().iter().filter(|(word, _)| *word != "ok" && *word != "cancelled").filter_map(|(_, count)| count.as_u64()).sum();
+        let failed: u64 = requests["endings"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(word, _)| *word != "ok" && *word != "cancelled")
+            .filter_map(|(_, count)| count.as_u64())
+            .sum();
         assert_eq!(requests["failed"].as_u64(), Some(failed), "{fault}: {requests}");
     }
 }
@@ -244,7 +257,8 @@ fn an_interrupt_drains_and_what_was_measured_is_written() {
     let (server, url) = mock(|options| options.timing.ttft_base = Duration::from_millis(200));
     let (trace, out) = (trace(folder.path()), folder.path().join("run"));
     let before = server.snapshot().requests;
-    let arguments = ["replay", &trace, "--url", &url, "--model", "mock", "-o", out.to_str().unwrap(), "--tokenizer", "builtin"];
+    let arguments =
+        ["replay", &trace, "--url", &url, "--model", "mock", "-o", out.to_str().unwrap(), "--tokenizer", "builtin"];
     let mut child = Command::new(env!("CARGO_BIN_EXE_tracecloak"));
     let mut child = child.env_clear().args(arguments).stderr(Stdio::piped()).spawn().unwrap();
     // Two of the preflight, and the first of the run.
@@ -253,7 +267,8 @@ fn an_interrupt_drains_and_what_was_measured_is_written() {
     }
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let errors = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap).collect::<Vec<_>>().join("\n");
+    let errors =
+        BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap).collect::<Vec<_>>().join("\n");
     assert_eq!(child.wait().unwrap().code(), Some(1), "{errors}");
     let summary: Value = serde_json::from_slice(&std::fs::read(out.join("summary.json")).unwrap()).unwrap();
     assert!(summary["partial"] == true && errors.contains("PARTIAL"), "{errors}");
@@ -318,7 +333,8 @@ fn a_session_with_spawns_and_joins_takes_the_time_that_was_recorded() {
         });
         place.unwrap() as f64 / 1000.0
     };
-    let gaps = [(0, 1, 1500.0), (1, 2, 1000.0), (2, 3, 200.0), (2, 4, 600.0), (3, 5, 1300.0), (5, 6, 1500.0), (6, 7, 1000.0)];
+    let gaps =
+        [(0, 1, 1500.0), (1, 2, 1000.0), (2, 3, 200.0), (2, 4, 600.0), (3, 5, 1300.0), (5, 6, 1500.0), (6, 7, 1000.0)];
     for (from, to, recorded) in gaps {
         let gap = at(to, "sent_us") - at(from, "last_byte_us");
         println!("request {from} to {to}: recorded {recorded} ms, replayed {gap:.2} ms");

@@ -62,7 +62,11 @@ pub(super) fn run(args: &ReplayArgs, globals: Globals) -> anyhow::Result<Exit> {
         .block_on(Preflight::ask(&http, &setup, form(args)))
         .context("cannot replay against this endpoint")
         .hint("check --url, --model, --api and the key; nothing was measured")?;
-    let say = |note: &str| if !globals.quiet { print_to_stderr(&format!("note: {note}\n")) };
+    let say = |note: &str| {
+        if !globals.quiet {
+            print_to_stderr(&format!("note: {note}\n"))
+        }
+    };
     found.missing(setup.exact && setup.endpoint.forces_lengths()).into_iter().for_each(say);
     let setup = Setup { always_stream: true, exact: setup.exact && !found.refuses_fields, ..setup };
     let calibration = if args.tokenizer.is_none() {
@@ -92,7 +96,9 @@ pub(super) fn run(args: &ReplayArgs, globals: Globals) -> anyhow::Result<Exit> {
         }),
     };
     if gates.rendered.is_some_and(|sample| sample.off > 0) {
-        say("prompts of the sample are not what the trace says: see --verify-prompts; the run goes on and its gate has failed");
+        say(
+            "prompts of the sample are not what the trace says: see --verify-prompts; the run goes on and its gate has failed",
+        );
     }
     let wants = Wants { slos: args.slo.clone(), price: prices, gates };
     let forecast = forecast(args, &sessions)?;
@@ -113,9 +119,7 @@ fn places(
         let (path, headers) = ("/metrics".to_owned(), setup.headers.clone());
         return Ok(vec![Place { transport: http.clone(), path, headers }]);
     }
-    let place = |url: &String| {
-        Ok(Place { transport: client(url)?, path: String::new(), headers: HeaderMap::new() })
-    };
+    let place = |url: &String| Ok(Place { transport: client(url)?, path: String::new(), headers: HeaderMap::new() });
     args.traffic.metrics.iter().map(place).collect()
 }
 

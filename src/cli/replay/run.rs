@@ -171,7 +171,8 @@ impl Run<'_> {
             print_to_stderr(&format!("written to {}\n", self.output.display()));
         }
         let none = summary.requests.succeeded == 0;
-        let well = summary.requests.failed == 0 && !summary.partial && summary.gates.passed && summary.meets_objectives();
+        let well =
+            summary.requests.failed == 0 && !summary.partial && summary.gates.passed && summary.meets_objectives();
         Ok(if none {
             Exit::Failed
         } else if well {
@@ -185,7 +186,10 @@ impl Run<'_> {
 /// Waits until all shards begin, or the user wants to stop.
 async fn wait(start: Timestamp, mut stop: watch::Receiver<Stop>) -> anyhow::Result<()> {
     let left = std::time::Duration::try_from(start.duration_since(Timestamp::now()));
-    let left = left.ok().context("--start-time is over").hint("name a time that leaves room to read the trace on every machine")?;
+    let left = left
+        .ok()
+        .context("--start-time is over")
+        .hint("name a time that leaves room to read the trace on every machine")?;
     tokio::select! {
         () = tokio::time::sleep(left) => {}
         _ = stop.changed() => {}

@@ -77,9 +77,11 @@ pub(super) fn random() -> anyhow::Result<u64> {
 
 /// How the endpoint is reached.
 pub(super) fn reach(args: &ReplayArgs) -> anyhow::Result<Reach> {
-    let trusted = args.traffic.ca_file.as_ref().map(|path| {
-        std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
-    });
+    let trusted = args
+        .traffic
+        .ca_file
+        .as_ref()
+        .map(|path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display())));
     let (connect, idle) = (args.traffic.connect_timeout, args.traffic.idle_timeout);
     Ok(Reach { connect, idle, proxies: proxies(args.traffic.proxy.as_deref()), trusted: trusted.transpose()? })
 }

@@ -39,11 +39,24 @@ fn text(report: &VerifyReport, planner: &Planner, manifest: &Manifest) -> String
     let mut lines = vec![
         format!("rendered          {} prompts of {} tokens", number(report.requests), number(report.tokens)),
         format!("length            {} as the trace says", of(report.length_exact)),
-        format!("shared prefix     {} as the trace says, in blocks of {}", of(report.prefix_exact), manifest.block_size),
+        format!(
+            "shared prefix     {} as the trace says, in blocks of {}",
+            of(report.prefix_exact),
+            manifest.block_size
+        ),
         format!("block ids         {} equal where the trace's are, and only there", of(report.blocks_exact)),
-        format!("head              {} tokens, which the template gives to every prompt", number(report.head_tokens.into())),
-        format!("too small         {} requests grow by less than the template's own tokens: they share less", number(report.too_small)),
-        format!("too short         {} requests are shorter than the template: they have no prompt", number(report.too_short)),
+        format!(
+            "head              {} tokens, which the template gives to every prompt",
+            number(report.head_tokens.into())
+        ),
+        format!(
+            "too small         {} requests grow by less than the template's own tokens: they share less",
+            number(report.too_small)
+        ),
+        format!(
+            "too short         {} requests are shorter than the template: they have no prompt",
+            number(report.too_short)
+        ),
     ];
     for (row, why) in &report.named {
         let (session, request) = planner.place(*row);
@@ -52,7 +65,9 @@ fn text(report: &VerifyReport, planner: &Planner, manifest: &Manifest) -> String
                 "grows by {} tokens, the template needs {}: shares {} of {} blocks",
                 short.has, short.needs, short.shared_blocks, short.asked_blocks
             ),
-            Named::Error(PromptError::TooShort { needs, has, .. }) => format!("has {has} tokens, the template needs {needs}"),
+            Named::Error(PromptError::TooShort { needs, has, .. }) => {
+                format!("has {has} tokens, the template needs {needs}")
+            }
             Named::Error(error) => error.to_string(),
             Named::Off(found, said) => format!(
                 "is OFF: {} tokens for {}, {} shared blocks for {}",
