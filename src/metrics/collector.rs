@@ -33,6 +33,8 @@ pub struct Collector {
     lag: Histogram,
     prompt_error: Histogram,
     primed: u64,
+    primed_failed: u64,
+    paid: Paid,
     counted: u64,
     good: u64,
     resent: u64,
@@ -43,6 +45,14 @@ pub struct Collector {
     length: Length,
     first_us: Option<u64>,
     last_us: u64,
+}
+
+/// Tokens of all that was sent, also of what failed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Paid {
+    prompt: u64,
+    cached: u64,
+    output: u64,
 }
 
 /// A session on its way.
@@ -68,8 +78,10 @@ impl Collector {
         self.last_us = self.last_us.max(record.last_byte_us.unwrap_or(0));
         self.resent += u64::from(record.attempts.saturating_sub(1));
         self.rate_limited += u64::from(record.rate_limited);
+        self.pay(record);
         if record.prime {
             self.primed += 1;
+            self.primed_failed += u64::from(!record.ending.is_fine() && record.ending.counts());
             return;
         }
         *self.endings.entry(record.ending).or_default() += 1;
@@ -103,6 +115,14 @@ impl Collector {
             record.latency_us().into_iter().for_each(|latency| self.latency.add(latency));
             self.tokens(record);
         }
+    }
+
+    /// What the server counted; of a whole answer without counts, what was sent and asked for.
+    fn pay(&mut self, record: &RequestRecord) {
+        let planned = |tokens: Option<u32>| tokens.filter(|_| record.ending == Ending::Ok).map_or(0, u64::from);
+        self.paid.prompt += record.prompt_tokens.unwrap_or(planned(record.sent_tokens));
+        self.paid.cached += record.cached_tokens.unwrap_or(0);
+        self.paid.output += record.answer_tokens.unwrap_or(planned(Some(record.max_tokens)));
     }
 
     fn tokens(&mut self, record: &RequestRecord) {
@@ -166,16 +186,19 @@ impl Collector {
         }
         let elapsed_us = self.last_us.saturating_sub(self.first_us.unwrap_or(0));
         let count = |ending: Ending| self.endings.get(&ending).copied().unwrap_or(0);
-        let begun = u64::try_from(self.sessions.len()).unwrap_or(u64::MAX);
-        let objectives = self.wants.slos.iter().map(|slo| self.objective(slo, &wall)).collect();
+        let all = u64::try_from(self.sessions.len()).unwrap_or(u64::MAX);
+        let waiting = self.sessions.values().filter(|walk| !walk.whole && walk.begun_us == u64::MAX).count();
+        let not_begun = u64::try_from(waiting).unwrap_or(u64::MAX);
+        let objectives = self.wants.slos.iter().map(|slo| self.objective(slo, &wall, failed)).collect();
         Summary {
             version: 1,
-            partial,
+            partial: partial || count(Ending::Stopped) + count(Ending::Aborted) > 0,
             elapsed_us,
             sessions: Sessions {
                 succeeded,
                 failed,
-                unfinished: begun - succeeded - failed,
+                unfinished: all - succeeded - failed - not_begun,
+                not_begun,
                 per_second: rate(succeeded, elapsed_us),
             },
             requests: Requests {
@@ -184,6 +207,7 @@ impl Collector {
                 failed: self.failed(),
                 stopped: count(Ending::Stopped) + count(Ending::Aborted),
                 primed: self.primed,
+                primed_failed: self.primed_failed,
                 resent: self.resent,
                 rate_limited: self.rate_limited,
                 per_second: rate(count(Ending::Ok) + count(Ending::Cancelled), elapsed_us),
@@ -219,14 +243,15 @@ impl Collector {
         }
     }
 
-    fn objective(&self, slo: &Slo, wall: &Histogram) -> Objective {
-        let histogram = match slo.metric {
-            Metric::Ttft => &self.ttft,
-            Metric::Itl => &self.itl,
-            Metric::Latency => &self.latency,
-            Metric::Session => wall,
+    /// A request or a session that failed is slower than any other.
+    fn objective(&self, slo: &Slo, wall: &Histogram, sessions_failed: u64) -> Objective {
+        let (histogram, failed) = match slo.metric {
+            Metric::Ttft => (&self.ttft, self.failed()),
+            Metric::Itl => (&self.itl, self.failed()),
+            Metric::Latency => (&self.latency, self.failed()),
+            Metric::Session => (wall, sessions_failed),
         };
-        let found = histogram.permille(slo.percentile * 10);
+        let found = histogram.permille_among(slo.percentile * 10, failed);
         Objective {
             metric: slo.metric.word().to_owned(),
             percentile: slo.percentile,
@@ -237,14 +262,11 @@ impl Collector {
     }
 
     fn cost(&self, price: Price, elapsed_us: u64, succeeded: u64) -> Cost {
-        let cache = &self.cache;
-        let counted = cache.requests_reporting > 0;
-        let (prompt, cached) =
-            if counted { (cache.prompt_tokens, cache.reported_tokens) } else { (cache.sent_tokens, 0) };
+        let Paid { prompt, cached, output } = self.paid;
         let million = |tokens: u64, price: f64| float(tokens.into()) / 1e6 * price;
         let tokens = million(prompt.saturating_sub(cached), price.input)
             + million(cached, price.cached)
-            + million(self.length.answer_tokens, price.output);
+            + million(output, price.output);
         let total = tokens + Duration::from_micros(elapsed_us).as_secs_f64() / 3600.0 * price.hour;
         Cost { total, per_successful_session: (succeeded > 0).then(|| total / float(succeeded.into())) }
     }

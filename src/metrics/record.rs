@@ -179,14 +179,14 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
-    /// From the last sending to the first content.
+    /// From the first sending to the first content: waits for a busy server are a part of it.
     pub fn ttft_us(&self) -> Option<u64> {
-        self.first_content_us?.checked_sub(self.resent_us.or(self.sent_us)?)
+        self.first_content_us?.checked_sub(self.sent_us?)
     }
 
-    /// From the last sending to the end.
+    /// From the first sending to the end.
     pub fn latency_us(&self) -> Option<u64> {
-        self.last_byte_us?.checked_sub(self.resent_us.or(self.sent_us)?)
+        self.last_byte_us?.checked_sub(self.sent_us?)
     }
 
     /// Mean time between tokens after the first, by the server's count.

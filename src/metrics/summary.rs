@@ -16,7 +16,7 @@ described! {
 pub struct Summary {
     /// Of this format: 1.
     pub version: u32,
-    /// Whether the run was stopped before its end.
+    /// Whether the run ended before all was sent: it was interrupted, or its time was up.
     pub partial: bool,
     /// From the first sending to the last byte.
     pub elapsed_us: u64,
@@ -56,8 +56,10 @@ pub struct Sessions {
     pub succeeded: u64,
     /// At least one failed.
     pub failed: u64,
-    /// Stopped before their end.
+    /// Begun, and stopped before their end.
     pub unfinished: u64,
+    /// Stopped before they began.
+    pub not_begun: u64,
     /// Succeeded, by elapsed time.
     pub per_second: Option<f64>,
 }
@@ -76,6 +78,8 @@ pub struct Requests {
     pub stopped: u64,
     /// Sent to fill the cache; not counted.
     pub primed: u64,
+    /// Of those, failed.
+    pub primed_failed: u64,
     /// Sendings beyond the first.
     pub resent: u64,
     /// Answers that said "too many requests".
@@ -114,7 +118,7 @@ pub struct Distribution {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
-    /// Shared with an earlier prompt, by the trace: an unbounded cache has them.
+    /// Shared with an earlier prompt that is sent, too: an unbounded cache has them.
     pub planned_tokens: u64,
     /// Sent, as planned by the tokenizer.
     pub sent_tokens: u64,

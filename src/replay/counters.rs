@@ -18,6 +18,9 @@ const EVERY: Duration = Duration::from_secs(3);
 /// Servers count some of a request after its last byte.
 const SETTLE: Duration = Duration::from_millis(500);
 
+/// The most time for a page.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// The most bytes of a page.
 const PAGE_BYTES: usize = 1 << 24;
 
@@ -101,7 +104,7 @@ async fn page<T: Transport>(place: &Place<T>) -> Option<Page> {
         Piece::Body(bytes) if body.len() < PAGE_BYTES => body.extend_from_slice(bytes),
         Piece::Body(_) => {}
     };
-    place.transport.send(call, &mut each).await.ok()?;
+    tokio::time::timeout(PATIENCE, place.transport.send(call, &mut each)).await.ok()?.ok()?;
     let text = std::str::from_utf8(&body).ok().filter(|_| status == 200)?;
     Some(Page::parse(text))
 }

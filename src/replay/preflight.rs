@@ -2,16 +2,21 @@
 //!
 //! Invariant: three small requests at most; what is missing is named, and what makes a run pointless is an error.
 
+use std::time::Duration;
+
 use hyper::HeaderMap;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
-use super::call::Setup;
+use super::call::{Setup, retry_after};
 use super::endpoint::{Answer, Ask, Counts};
 use super::prompt::{ChatMessage, Form, PromptForm};
 use super::transport::{Call, Piece, Transport, TransportError};
 use crate::tokenize::Role;
 use crate::wire::Sse;
+
+/// Before a run nobody wants to wait longer.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// Tokens that the probe asks for.
 const PROBED: u32 = 4;
@@ -121,22 +126,40 @@ fn small(form: Form) -> PromptForm {
     }
 }
 
-/// Sends one prompt.
+/// Sends one prompt; again after a while, as often as the setup allows, while the server is too busy.
 pub(super) async fn probe<T: Transport>(
     transport: &T,
     setup: &Setup,
     prompt: &PromptForm,
     ask: &Ask<'_>,
 ) -> Result<Probed, PreflightError> {
+    let mut attempts = 0;
+    loop {
+        let (probed, wait) = probe_once(transport, setup, prompt, ask).await?;
+        attempts += 1;
+        let busy = probed.status == 429 || (probed.status >= 500 && wait.is_some());
+        if !busy || attempts > setup.retries {
+            return Ok(probed);
+        }
+        tokio::time::sleep(wait.unwrap_or(Duration::from_secs(1)).min(LONGEST_WAIT)).await;
+    }
+}
+
+async fn probe_once<T: Transport>(
+    transport: &T,
+    setup: &Setup,
+    prompt: &PromptForm,
+    ask: &Ask<'_>,
+) -> Result<(Probed, Option<Duration>), PreflightError> {
     let body = setup.endpoint.body(ask, prompt).ok_or(PreflightError::NotThisApi)?;
     let mut headers = headers(setup);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let call = Call { path: setup.endpoint.path().to_owned(), headers, body: Some(body.into()) };
-    let (mut status, mut streams, mut sse, mut whole) = (0, false, Sse::new(), Vec::new());
+    let (mut status, mut streams, mut sse, mut whole, mut wait) = (0, false, Sse::new(), Vec::new(), None);
     let mut answer = Answer::new(false);
     let mut each = |piece: Piece<'_>| match piece {
         Piece::Head(code, headers) => {
-            status = code;
+            (status, wait) = (code, retry_after(headers));
             streams = headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
         }
         Piece::Body(bytes) if streams => sse.push(bytes, |event| {
@@ -148,7 +171,7 @@ pub(super) async fn probe<T: Transport>(
     if !streams {
         setup.endpoint.whole(&whole, &mut answer);
     }
-    Ok(Probed { status, streams, whole: answer.whole, counts: answer.counts() })
+    Ok((Probed { status, streams, whole: answer.whole, counts: answer.counts() }, wait))
 }
 
 /// Whether `/v1/models` lists the model.

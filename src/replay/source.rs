@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::PromptSource;
 use super::prompt::{Answer, Prompt, PromptError, PromptSynthesizer, PromptTree, TreeBase, Verifier, VerifyReport};
-use crate::trace::Session;
 use crate::trace::vocab::Scope;
+use crate::trace::{Prefix, Session};
 
 /// Plans prompts, session after session; all of them, in their order, whether they are replayed or not.
 pub struct Planner {
@@ -29,6 +29,37 @@ struct Plans {
     trees: Vec<PromptTree>,
     /// For each session that is replayed: its tree, and the row ids of its requests.
     sessions: Vec<(usize, Range<u64>)>,
+    /// By row id: the earlier request whose prompt is sent and shares the most; itself where it is sent, for those after it.
+    holders: Vec<Holder>,
+}
+
+/// What a prompt has in common with prompts that are sent before it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Holder {
+    /// Whether it is sent itself.
+    sent: bool,
+    /// Which of those before it shares the most, and how many blocks.
+    best: Option<(u64, u32)>,
+}
+
+impl Plans {
+    /// Notes the next request of the trace.
+    fn hold(&mut self, row: u64, prefix: Prefix, sent: bool) {
+        let at = |row: u64| usize::try_from(row).unwrap_or(usize::MAX);
+        let best = prefix.request.and_then(|above| {
+            let holder = self.holders.get_mut(at(above))?;
+            if holder.sent {
+                return Some((above, prefix.shared_blocks));
+            }
+            // That one is not sent: who shares the most with it shares as much of this one, up to what the two share.
+            let best = holder.best.map(|(best, shared)| (best, shared.min(prefix.shared_blocks)));
+            if sent && holder.best.is_none_or(|(_, shared)| shared <= prefix.shared_blocks) {
+                holder.best = Some((row, prefix.shared_blocks));
+            }
+            best.filter(|(_, shared)| *shared > 0)
+        });
+        self.holders.push(Holder { sent, best });
+    }
 }
 
 impl Planner {
@@ -40,14 +71,19 @@ impl Planner {
         Self { synthesizer, base, scope, plans: Plans::default(), starts: vec![0], answers, verifier, every }
     }
 
-    /// Plans the next session of the trace; `replayed` says whether it is replayed.
+    /// Plans the next session of the trace; `sent` says which of its requests are sent, by row, if it is replayed.
     ///
     /// # Errors
     /// Where a prefix request is not in the session, though the scope says so, or the template refuses a prompt.
-    pub fn add(&mut self, session: &Session, replayed: bool) -> Result<(), PromptError> {
+    pub fn add(&mut self, session: &Session, sent: Option<&[bool]>) -> Result<(), PromptError> {
+        let replayed = sent.is_some();
         let first = self.starts.last().copied().unwrap_or(0);
         let rows = first..first + u64::try_from(session.requests.len()).unwrap_or(u64::MAX);
         self.starts.push(rows.end);
+        for (at, (row, request)) in rows.clone().zip(&session.requests).enumerate() {
+            let sent = sent.and_then(|sent| sent.get(at)).copied().unwrap_or(false);
+            self.plans.hold(row, request.prefix, sent);
+        }
         if replayed {
             let tree = if self.scope == Scope::Session { self.plans.trees.len() } else { 0 };
             self.plans.sessions.push((tree, rows.clone()));
@@ -116,7 +152,11 @@ impl PromptSource for Synthesized {
         let outside = PromptError::OutsideTree { request: request.into() };
         let place = usize::try_from(session).ok().and_then(|session| plans.sessions.get(session));
         let (tree, rows) = place.ok_or(outside.clone())?;
-        synthesizer.prompt(plans.trees.get(*tree).ok_or(outside)?, rows.start + u64::from(request))
+        let row = rows.start + u64::from(request);
+        let best = usize::try_from(row).ok().and_then(|row| plans.holders.get(row)?.best).map(|(best, _)| best);
+        let prompt = synthesizer.prompt_beside(plans.trees.get(*tree).ok_or(outside)?, row, best)?;
+        // The template's head alone is no plan: nobody may have sent it before.
+        Ok(Prompt { planned_shared: if best.is_some() { prompt.planned_shared } else { 0 }, ..prompt })
     }
 
     fn answered(&self, session: u32, request: u32, answer: &str) {

@@ -14,6 +14,8 @@ pub use text::text;
 pub struct Point {
     /// Its session.
     pub session: u32,
+    /// Its row in the session.
+    pub request: u32,
     /// When it was sent.
     pub sent_us: u64,
     /// When its first content came.
@@ -64,8 +66,8 @@ fn facts(summary: &crate::metrics::Summary) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
     fact("time", time(summary.elapsed_us));
-    let unfinished =
-        if sessions.unfinished > 0 { format!(", {} unfinished", sessions.unfinished) } else { String::new() };
+    let some = |count: u64, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
+    let unfinished = some(sessions.unfinished, "unfinished") + &some(sessions.not_begun, "not begun");
     fact(
         "sessions",
         format!(
@@ -98,6 +100,7 @@ fn facts(summary: &crate::metrics::Summary) -> Vec<(String, String)> {
     for (name, count) in [
         ("not sent, stopped", requests.stopped),
         ("primed", requests.primed),
+        ("primings that failed", requests.primed_failed),
         ("sent again", requests.resent),
         ("too many requests", requests.rate_limited),
     ] {

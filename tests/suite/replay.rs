@@ -185,6 +185,23 @@ fn refused_fields_are_left_out_and_said() {
 }
 
 #[test]
+fn a_request_that_is_refused_for_another_reason_changes_nothing_for_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&bodies);
+    let (url, _) = serve(Arc::new(move |number, _, body| {
+        seen.lock().unwrap().push(body.get("ignore_eos").is_some());
+        // The third request of the run, with the fields and without.
+        Some(if matches!(number, 4 | 5) { (400, "", "{}".to_owned()) } else { chat(body) })
+    }));
+    let (code, errors, summary) = replay(folder.path(), &url, &["--on-error", "continue", "--max-in-flight", "1"]);
+    assert_eq!((code, summary["requests"]["endings"]["refused"].as_u64()), (Some(1), Some(1)), "{errors}");
+    let plain: Vec<usize> =
+        bodies.lock().unwrap().iter().enumerate().filter(|(_, exact)| !**exact).map(|(at, _)| at).collect();
+    assert_eq!(plain, [5], "once, and only that one");
+}
+
+#[test]
 fn a_dry_run_prints_the_plan_and_sends_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let output = run(&["replay", &trace(folder.path()), "--dry-run", "--json", "--concurrency", "2"]);
@@ -279,6 +296,19 @@ fn record() -> RequestRecord {
 }
 
 #[test]
+fn an_objective_is_missed_if_too_many_requests_fail_however_fast_the_others_are() {
+    for (failed, met) in [(1, true), (2, false)] {
+        let slos = vec!["ttft_p90=1s".parse().unwrap()];
+        let mut collector = Collector::new(Wants { slos, ..Wants::default() });
+        for session in 0..10 {
+            let ending = if session < failed { Ending::ServerError } else { Ending::Ok };
+            collector.add(&RequestRecord { session, ending, ..record() });
+        }
+        assert_eq!(collector.summary(false).meets_objectives(), met, "{failed} of 10");
+    }
+}
+
+#[test]
 fn a_failure_stays_in_every_denominator() {
     let mut collector = Collector::new(Wants { slos: vec!["ttft_p95=1s".parse().unwrap()], ..Wants::default() });
     collector.add(&record());
@@ -304,7 +334,8 @@ fn a_failure_stays_in_every_denominator() {
     let summary = collector.summary(true);
     assert_eq!((summary.requests.counted, summary.requests.succeeded, summary.requests.failed), (3, 1, 2));
     assert_eq!((summary.requests.stopped, summary.requests.primed), (1, 1));
-    assert_eq!((summary.sessions.succeeded, summary.sessions.failed, summary.sessions.unfinished), (1, 1, 1));
+    assert_eq!((summary.sessions.succeeded, summary.sessions.failed), (1, 1));
+    assert_eq!((summary.sessions.unfinished, summary.sessions.not_begun), (0, 1));
     let goodput = summary.goodput.unwrap();
     assert!((goodput.requests_share - 1.0 / 3.0).abs() < 1e-9 && (goodput.sessions_share - 0.5).abs() < 1e-9);
     assert_eq!((summary.ttft_us.p50, summary.itl_us.p50, summary.lag_us.max), (Some(200), Some(200), Some(100)));

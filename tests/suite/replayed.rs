@@ -238,6 +238,69 @@ fn every_fault_of_the_mock_is_in_the_records_and_nothing_hangs_or_is_lost() {
 }
 
 #[test]
+fn what_is_planned_as_cached_is_what_an_unbounded_cache_has_though_some_requests_are_not_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path());
+    for more in [&[][..], &["--include", "retries,aux"][..], &["--api", "completions"]] {
+        // Blocks of one token: what is reported is what is shared, but for the last token, which is always computed.
+        let (_server, url) = mock(|options| options.timing.block_size = 1);
+        let out = folder.path().join(format!("run{}", more.len() + more.concat().len()));
+        let plain = ["--tokenizer", "builtin", "--max-in-flight", "1", "--on-error", "continue"];
+        let (code, errors, summary) = replay(&trace, &out, &url, &[&plain[..], more].concat());
+        assert_eq!(code, Some(0), "{errors}");
+        let records = table(&out.join("records.parquet"));
+        let (mut more_than_planned, mut less) = (0, 0);
+        for batch in &records {
+            let planned = batch.column_by_name("planned_cached").unwrap().as_primitive::<UInt32Type>();
+            let cached = batch.column_by_name("cached_tokens").unwrap().as_primitive::<UInt64Type>();
+            let prompt = batch.column_by_name("prompt_tokens").unwrap().as_primitive::<UInt64Type>();
+            for row in (0..batch.num_rows()).filter(|row| cached.is_valid(*row)) {
+                let expected = u64::from(planned.value(row)).min(prompt.value(row) - 1);
+                // The template's head is not planned for those that share nothing else.
+                more_than_planned += u64::from(cached.value(row) > expected.max(8));
+                less += u64::from(cached.value(row) < expected);
+            }
+        }
+        assert_eq!((more_than_planned, less), (0, 0), "{more:?}: {}", summary["cache"]);
+    }
+}
+
+#[test]
+fn a_run_whose_time_is_up_says_that_it_is_partial() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, url) = mock(|options| options.timing.ttft_base = Duration::from_millis(50));
+    let more = ["--tokenizer", "builtin", "--duration", "300ms"];
+    let (code, errors, summary) = replay(&trace(folder.path()), &folder.path().join("run"), &url, &more);
+    assert_eq!((code, summary["partial"].as_bool()), (Some(0), Some(true)), "{errors}");
+    assert!(summary["sessions"]["not_begun"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_page_of_counters_that_hangs_holds_nothing_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let hanging = format!("http://{}/metrics", listener.local_addr().unwrap());
+    let (_server, url) = mock(|_| {});
+    let start = std::time::Instant::now();
+    let more = ["--tokenizer", "builtin", "--metrics", &hanging];
+    let (code, errors, summary) = replay(&trace(folder.path()), &folder.path().join("run"), &url, &more);
+    assert_eq!((code, &summary["counters"]), (Some(0), &Value::Null), "{errors}");
+    assert!(start.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn the_preflight_waits_as_a_busy_server_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, url) = mock(|options| {
+        options.faults = "429:0.5".parse().unwrap();
+        options.retry_after = Duration::ZERO;
+    });
+    let more = ["--tokenizer", "builtin", "--retries", "30"];
+    let (code, errors, summary) = replay(&trace(folder.path()), &folder.path().join("run"), &url, &more);
+    assert_eq!((code, summary["requests"]["failed"].as_u64()), (Some(0), Some(0)), "{errors}");
+}
+
+#[test]
 fn a_slow_start_is_measured_and_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, url) = mock(|options| {

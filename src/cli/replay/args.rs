@@ -23,7 +23,7 @@ Examples:
 
 Proxies are those of --proxy, else of HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
 
-Exit codes: 0 fine, 1 a request failed, prompts were not as the trace says, an objective was missed or the run is partial, 2 failed.
+Exit codes: 0 fine, 1 a request failed, prompts were not as the trace says, an objective was missed or the run was interrupted, 2 failed.
 Ctrl-C sends nothing more and waits for what is in flight; once more gives that up, too. Either way what was measured is written.";
 
 /// Drive an endpoint as the agents of a trace did
@@ -144,6 +144,9 @@ pub struct Traffic {
     /// What later prompts hold of earlier answers: made-up ones, the same in every run, or what the endpoint said
     #[arg(long, env = "TRACECLOAK_HISTORY", hide_env = true, default_value = "synthetic")]
     pub history: HistoryWord,
+    /// Answers in events always, or only where the trace has them
+    #[arg(long, env = "TRACECLOAK_STREAM", hide_env = true, default_value = "always")]
+    pub stream: StreamWord,
     /// Other words than every earlier run, so that no cache knows them
     #[arg(long, env = "TRACECLOAK_CACHE_BUST", hide_env = true, value_parser = BoolishValueParser::new())]
     pub cache_bust: bool,
@@ -206,6 +209,15 @@ pub enum HistoryWord {
     Synthetic,
     /// What was answered.
     Generated,
+}
+
+/// `--stream`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StreamWord {
+    /// In events.
+    Always,
+    /// As recorded.
+    Recorded,
 }
 
 /// `--include`.
@@ -308,6 +320,8 @@ impl Pace {
                 OnErrorWord::Continue => OnError::Continue,
             },
             start_at: self.start_at.map(|Shares(low, high)| (low, high)),
+            first_session: self.range.map_or(0, |range| range.from),
+            from_first: self.range.is_some() && self.shard.is_none(),
         }
     }
 

@@ -29,7 +29,7 @@ use crate::replay::schedule::ScheduleError;
 use crate::replay::source::Planner;
 use crate::tokenize;
 use crate::trace::{Manifest, Session};
-use args::{HistoryWord, ReplayArgs};
+use args::{HistoryWord, ReplayArgs, StreamWord};
 use setup::{cache_dir, price, random, reach, setup};
 
 /// Prompts that are rendered before a run and held against the trace.
@@ -50,7 +50,12 @@ pub(super) fn run(args: &ReplayArgs, globals: Globals) -> anyhow::Result<Exit> {
     if output.exists() && !args.force {
         return Err(anyhow!("{} exists", output.display())).hint("choose another folder with -o, or --force");
     }
+    if args.token_ids && args.api != "completions" {
+        return Err(anyhow!("only --api completions takes token ids"));
+    }
     let prices = price(args)?;
+    // Whatever is wrong with the trace or the pacing is found before anything is sent.
+    let forecast = forecast(args, &read(args, None)?.1)?;
     let setup = setup(args)?;
     let reach = reach(args)?;
     let url = args.url.as_deref().unwrap_or_default();
@@ -68,7 +73,8 @@ pub(super) fn run(args: &ReplayArgs, globals: Globals) -> anyhow::Result<Exit> {
         }
     };
     found.missing(setup.exact && setup.endpoint.forces_lengths()).into_iter().for_each(say);
-    let setup = Setup { always_stream: true, exact: setup.exact && !found.refuses_fields, ..setup };
+    let always_stream = args.traffic.stream == StreamWord::Always;
+    let setup = Setup { always_stream, exact: setup.exact && !found.refuses_fields, ..setup };
     let calibration = if args.tokenizer.is_none() {
         let fitted = runtime.block_on(calibrate(&http, &setup, form(args))).context("lengths cannot be fitted");
         Some(fitted.hint("give the endpoint's tokenizer with --tokenizer; nothing was measured")?)
@@ -101,7 +107,12 @@ pub(super) fn run(args: &ReplayArgs, globals: Globals) -> anyhow::Result<Exit> {
         );
     }
     let wants = Wants { slos: args.slo.clone(), price: prices, gates };
-    let forecast = forecast(args, &sessions)?;
+    if forecast.unknown_outputs > 0 {
+        say(&format!(
+            "{} requests have no recorded length of the answer: one token is asked for",
+            forecast.unknown_outputs
+        ));
+    }
     let source = Arc::new(planner.finish());
     let places = places(args, &http, &setup, client)?;
     let run = run::Run { args, manifest: &manifest, found, wants, forecast, output };
@@ -152,7 +163,8 @@ fn read(
         session.tools = Vec::new();
         let replayed = args.pace.takes(number);
         if let Some(planner) = &mut planner {
-            planner.add(&session, replayed).context("the prompts cannot be planned")?;
+            let sent = replayed.then(|| args.pace.pacing().sends(&session));
+            planner.add(&session, sent.as_deref()).context("the prompts cannot be planned")?;
         }
         if replayed {
             sessions.push((number, session));

@@ -31,11 +31,15 @@ pub(super) fn print(args: &ReplayArgs, globals: Globals) -> anyhow::Result<Exit>
 /// Which part of the prompts a cache of which size finds; only if the whole trace is replayed.
 fn curve(args: &ReplayArgs, replayed: usize) -> anyhow::Result<Option<CacheCurve>> {
     let trace = format::open(&args.trace)?;
-    let lanes = args.pace.pacing().concurrency.unwrap_or(1);
+    let pacing = args.pace.pacing();
+    // Without a bound sessions overlap as they arrive; as many lanes as there are sessions come nearest.
+    let lanes = pacing.concurrency.unwrap_or(replayed);
     let (scope, block_size) = (trace.manifest().scope, trace.manifest().block_size);
     let (mut accesses, mut sessions) = (Accesses::new(scope, block_size, lanes), 0);
     for session in trace {
-        accesses.add(&session?);
+        let session = session?;
+        let sent = pacing.sends(&session);
+        accesses.add_only(&session, |row| sent.get(row) == Some(&true));
         sessions += 1;
     }
     Ok((sessions == replayed).then(|| accesses.finish()))
@@ -73,6 +77,12 @@ pub(super) fn text(forecast: &Forecast, hits: &[(u64, f64)]) -> String {
     if forecast.unknown > 0 {
         lines.push(format!("unknown times     {} requests, taken as 5 s each", number(forecast.unknown)));
     }
+    if forecast.unknown_outputs > 0 {
+        lines.push(format!(
+            "unknown answers   {} requests, of which one token is asked for",
+            number(forecast.unknown_outputs)
+        ));
+    }
     for (at, long) in &forecast.waits {
         lines.push(format!("nothing to do     {} from {} on", duration(millis(*long)), duration(millis(*at))));
     }
@@ -102,6 +112,7 @@ pub(super) fn json(forecast: &Forecast, hits: &[(u64, f64)]) -> serde_json::Valu
         "peak_in_flight": forecast.peak,
         "memory_bytes": forecast.memory,
         "unknown_durations": forecast.unknown,
+        "unknown_answers": forecast.unknown_outputs,
         "idle": waits,
     })
 }

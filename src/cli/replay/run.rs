@@ -2,7 +2,7 @@
 //!
 //! Invariant: every file of the run is written, also after Ctrl-C; the first Ctrl-C drains, the second gives up.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -52,6 +52,10 @@ impl Run<'_> {
         sessions: Arc<[(u32, Session)]>,
         globals: Globals,
     ) -> anyhow::Result<Exit> {
+        for old in ["summary.json", "report.html", "manifest.json", "counters.parquet"] {
+            // They would be beside new records if this run broke off.
+            fs::remove_file(self.output.join(old)).ok();
+        }
         fs::create_dir_all(self.output).with_context(|| format!("cannot make {}", self.output.display()))?;
         let file = File::create(self.output.join("records.parquet")).context("cannot write records.parquet")?;
         let mut records = RecordWriter::new(BufWriter::new(file))?;
@@ -61,7 +65,7 @@ impl Run<'_> {
             collector: Collector::new(self.wants.clone()),
             ended: 0,
             in_flight: 0,
-            sessions_begun: 0,
+            sessions_done: 0,
             stopping: false,
         }));
         let stopping = Arc::clone(&state);
@@ -78,21 +82,24 @@ impl Run<'_> {
         let (over, watched) = oneshot::channel();
         let counting = tokio::spawn(watch.run(clock.clone(), watched));
         let live = Live::start(Arc::clone(&state), self.forecast.clone(), clock.clone(), globals.quiet);
+        let numbers = sessions.iter().map(|(number, _)| *number);
+        let mut left: BTreeMap<u32, u64> = numbers.zip(self.forecast.of_session.iter().copied()).collect();
+        let (mut points, mut failure) = (Points::new(sessions.len()), None);
         let caller = Arc::new(Caller::new(transport, clock, source, sessions, setup));
-        let (mut begun, mut points, mut failure) = (BTreeSet::new(), Vec::new(), None);
         let stopped = stop.clone();
         dispatch(&mut schedule, &caller, self.args.pace.duration, stop, |event| {
             let mut state = lock(&state);
             match event {
-                Event::Sent(due) => {
-                    state.in_flight += 1;
-                    state.sessions_begun += u64::from(begun.insert(due.id.session));
-                }
+                Event::Sent(_) => state.in_flight += 1,
                 Event::Ended(record) => {
                     state.in_flight -= u64::from(record.due_us.is_some());
-                    state.ended += u64::from(record.due_us.is_some());
+                    state.ended += 1;
+                    if let Some(left) = left.get_mut(&record.session) {
+                        *left = left.saturating_sub(1);
+                        state.sessions_done += u64::from(*left == 0);
+                    }
                     state.collector.add(&record);
-                    points.extend(point(&record).filter(|_| points.len() < POINTS));
+                    points.add(&record);
                     if let Err(error) = records.push(*record) {
                         failure.get_or_insert(error);
                     }
@@ -103,15 +110,21 @@ impl Run<'_> {
         drop(live);
         records.finish()?;
         failure.map_or(Ok(()), Err)?;
-        let partial = *stopped.borrow() != Stop::No;
+        let interrupted = *stopped.borrow() != Stop::No;
         over.send(()).ok();
         let tally = counting.await.context("the endpoint's counters were lost")?;
         let counters = counters::counters(&tally);
         let file = File::create(self.output.join("counters.parquet")).context("cannot write counters.parquet")?;
         write_samples(BufWriter::new(file), tally.samples())?;
-        let summary = Summary { counters, ..lock(&state).collector.summary(partial) };
-        self.write(&summary, &points, caller.refused())?;
-        self.say(&summary, globals)
+        let summary = Summary { counters, ..lock(&state).collector.summary(interrupted) };
+        self.write(&summary, &points.kept, caller.refused())?;
+        if caller.refused() > 0 && !globals.quiet {
+            print_to_stderr(&format!(
+                "note: {} requests were answered only without the fields that force lengths\n",
+                caller.refused()
+            ));
+        }
+        self.say(&summary, interrupted, globals)
     }
 
     fn write(&self, summary: &Summary, points: &[Point], refused: u64) -> anyhow::Result<()> {
@@ -147,8 +160,17 @@ impl Run<'_> {
                 "range": pace.range.map(|range| [range.from, range.to]),
                 "start_time": pace.start_time.map(|start| start.to_string()),
                 "shard": pace.shard.map(|shard| [shard.index, shard.of]),
+                "arrival": format!("{:?}", pace.arrival).to_lowercase(),
+                "start_at": pace.pacing().start_at,
+                "include": pace.include.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect::<Vec<_>>(),
+                "on_error": format!("{:?}", pace.on_error),
                 "seed": pace.seed,
                 "cache_bust": traffic.cache_bust,
+                "history": format!("{:?}", traffic.history).to_lowercase(),
+                "stream": format!("{:?}", traffic.stream).to_lowercase(),
+                "retries": traffic.retries,
+                "connect_timeout_s": traffic.connect_timeout.as_secs_f64(),
+                "idle_timeout_s": traffic.idle_timeout.as_secs_f64(),
             },
             "preflight": {
                 "lists_model": found.lists_model,
@@ -161,7 +183,7 @@ impl Run<'_> {
         })
     }
 
-    fn say(&self, summary: &Summary, globals: Globals) -> anyhow::Result<Exit> {
+    fn say(&self, summary: &Summary, interrupted: bool, globals: Globals) -> anyhow::Result<Exit> {
         if globals.json {
             let mut stdout = Stdout::new();
             writeln!(stdout, "{}", serde_json::to_string(summary)?)?;
@@ -171,8 +193,7 @@ impl Run<'_> {
             print_to_stderr(&format!("written to {}\n", self.output.display()));
         }
         let none = summary.requests.succeeded == 0;
-        let well =
-            summary.requests.failed == 0 && !summary.partial && summary.gates.passed && summary.meets_objectives();
+        let well = summary.requests.failed == 0 && !interrupted && summary.gates.passed && summary.meets_objectives();
         Ok(if none {
             Exit::Failed
         } else if well {
@@ -197,9 +218,37 @@ async fn wait(start: Timestamp, mut stop: watch::Receiver<Stop>) -> anyhow::Resu
     Ok(())
 }
 
+/// What the report draws: every so many-th session; of few sessions, every so many-th request.
+struct Points {
+    kept: Vec<Point>,
+    by_session: bool,
+    every: u32,
+}
+
+impl Points {
+    fn new(sessions: usize) -> Self {
+        Self { kept: Vec::new(), by_session: sessions > 500, every: 1 }
+    }
+
+    fn add(&mut self, record: &RequestRecord) {
+        let Some(point) = point(record) else { return };
+        let by_session = self.by_session;
+        let place = |session: u32, request: u32| if by_session { session } else { request };
+        if place(record.session, record.request) % self.every == 0 {
+            self.kept.push(point);
+        }
+        if self.kept.len() > POINTS {
+            self.every *= 2;
+            let every = self.every;
+            self.kept.retain(|point| place(point.session, point.request) % every == 0);
+        }
+    }
+}
+
 fn point(record: &RequestRecord) -> Option<Point> {
     Some(Point {
         session: record.session,
+        request: record.request,
         sent_us: record.sent_us?,
         first_content_us: record.first_content_us,
         last_byte_us: record.last_byte_us?,

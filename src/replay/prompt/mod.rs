@@ -237,9 +237,18 @@ impl PromptSynthesizer {
     ///
     /// # Errors
     /// Where the request is too short for its template, or not in the tree.
-    pub fn prompt(&mut self, tree: &PromptTree, request: u64) -> Result<Prompt, PromptError> {
-        let (stream, shortfall, prefix) = self.stream(tree, request)?;
-        let planned_shared = match prefix.map(|prefix| self.stream(tree, prefix)) {
+    pub fn prompt(&self, tree: &PromptTree, request: u64) -> Result<Prompt, PromptError> {
+        let (_, _, prefix) = tree.sent(request)?;
+        self.prompt_beside(tree, request, prefix)
+    }
+
+    /// The same, with what it shares with the prompt of `other` in place of its prefix request.
+    ///
+    /// # Errors
+    /// As [`Self::prompt`].
+    pub fn prompt_beside(&self, tree: &PromptTree, request: u64, other: Option<u64>) -> Result<Prompt, PromptError> {
+        let (stream, shortfall, _) = self.stream(tree, request)?;
+        let planned_shared = match other.map(|other| self.stream(tree, other)) {
             Some(Ok((other, ..))) => stream.shared_with(&other, &self.wrapping, &self.content),
             _ => self.head_tokens(),
         };
