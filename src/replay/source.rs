@@ -3,7 +3,7 @@
 //! Invariant: it holds the plans of the sessions that are replayed, a few numbers a request, and no prompt.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{PoisonError, RwLock};
 
 use super::PromptSource;
 use super::prompt::{Answer, Prompt, PromptError, PromptSynthesizer, PromptTree, TreeBase, Verifier, VerifyReport};
@@ -90,9 +90,11 @@ impl Planner {
         }
         if self.scope == Scope::Session {
             let tree = self.synthesizer.tree(&mut self.base, [session])?;
-            let every = self.every;
-            if replayed && every > 0 && rows.clone().any(|row| row % every == 0) {
-                self.verifier.scope(&mut self.synthesizer, &tree, [session], |row| row % every == 0)?;
+            if self.every > 0 {
+                // All sessions, since their rows are counted; of each other one that is replayed, other rows.
+                let (every, nth) = (self.every, u64::try_from(self.plans.sessions.len().saturating_sub(1)).unwrap_or(0));
+                let pick = |row: u64| replayed && (row - rows.start + nth).is_multiple_of(every);
+                self.verifier.scope(&mut self.synthesizer, &tree, [session], pick)?;
             }
             self.plans.trees.extend(Some(tree).filter(|_| replayed));
         }
@@ -113,7 +115,7 @@ impl Planner {
         let (every, replayed) = (self.every, &self.plans.sessions);
         let pick = |row: u64| {
             let next = replayed.partition_point(|(_, rows)| rows.end <= row);
-            row % every == 0 && replayed.get(next).is_some_and(|(_, rows)| rows.contains(&row))
+            row.is_multiple_of(every) && replayed.get(next).is_some_and(|(_, rows)| rows.contains(&row))
         };
         if every > 0 {
             self.verifier.scope(&mut self.synthesizer, &tree, sessions, pick)?;
@@ -135,20 +137,20 @@ impl Planner {
 
     /// The prompts of what was planned.
     pub fn finish(self) -> Synthesized {
-        Synthesized { state: Mutex::new((self.synthesizer, self.plans)), answers: self.answers }
+        Synthesized { state: RwLock::new((self.synthesizer, self.plans)), answers: self.answers }
     }
 }
 
 /// Prompts made when they are asked for.
 pub struct Synthesized {
-    state: Mutex<(PromptSynthesizer, Plans)>,
+    state: RwLock<(PromptSynthesizer, Plans)>,
     answers: bool,
 }
 
 impl PromptSource for Synthesized {
     fn prompt(&self, session: u32, request: u32) -> Result<Prompt, PromptError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (synthesizer, plans) = &mut *state;
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let (synthesizer, plans) = &*state;
         let outside = PromptError::OutsideTree { request: request.into() };
         let place = usize::try_from(session).ok().and_then(|session| plans.sessions.get(session));
         let (tree, rows) = place.ok_or(outside.clone())?;
@@ -160,7 +162,7 @@ impl PromptSource for Synthesized {
     }
 
     fn answered(&self, session: u32, request: u32, answer: &str) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let (synthesizer, plans) = &mut *state;
         let place = usize::try_from(session).ok().and_then(|session| plans.sessions.get(session)).cloned();
         if let Some((tree, rows)) = place

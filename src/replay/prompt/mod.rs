@@ -12,6 +12,7 @@ mod vocabulary;
 mod wrapping;
 
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use crate::tokenize::{Encoder, Layout, Role, Token, Tokenizer};
 use crate::trace::Session;
@@ -179,7 +180,8 @@ pub struct PromptSynthesizer {
 /// What counts tokens.
 struct Counter {
     tokenizer: Tokenizer,
-    layout: Box<dyn Layout>,
+    /// Behind a lock only so that prompts can be made on several threads, none of which uses it.
+    layout: Mutex<Box<dyn Layout>>,
 }
 
 impl PromptSynthesizer {
@@ -195,7 +197,7 @@ impl PromptSynthesizer {
             Form::Tokens => Wrapping::plain(0),
         };
         let content = Content::new(vocabulary, setup.seed, None);
-        let counter = Some(Counter { tokenizer: tokenizer.clone(), layout });
+        let counter = Some(Counter { tokenizer: tokenizer.clone(), layout: Mutex::new(layout) });
         Ok(Self { setup, wrapping, content, counter })
     }
 
@@ -264,7 +266,8 @@ impl PromptSynthesizer {
             (Form::Tokens, Some(tokens)) => tokens.to_vec(),
             (Form::Chat, _) => {
                 let vocabulary = self.content.vocabulary();
-                self.wrapping.answer(&mut *counter.layout, vocabulary, answer.text)?
+                let layout = counter.layout.get_mut().unwrap_or_else(PoisonError::into_inner);
+                self.wrapping.answer(&mut **layout, vocabulary, answer.text)?
             }
             _ => {
                 let mut tokens = Vec::new();

@@ -4,6 +4,7 @@
 //! tree's blocks and a fixed number of tokens.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::PoisonError;
 
 use crate::tokenize::{Encoder, Token};
 use crate::trace::{PrefixTree, Request, Session};
@@ -221,7 +222,8 @@ impl PromptSynthesizer {
         Ok(match form {
             PromptForm::Chat(messages) => {
                 let texts: Vec<&str> = messages.iter().map(|message| &*message.content).collect();
-                lay_turns(&mut *counter.layout, &texts).map_err(super::TemplateError::from)?
+                let layout = counter.layout.get_mut().unwrap_or_else(PoisonError::into_inner);
+                lay_turns(&mut **layout, &texts).map_err(super::TemplateError::from)?
             }
             PromptForm::Text(text) => {
                 let mut tokens = head;
