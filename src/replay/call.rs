@@ -190,7 +190,7 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             let cut = tokio::select! {
                 () = self.attempt(&mut attempt, headers, body, request) => None,
                 () = after(due.cancel_after) => Some(Ending::Cancelled),
-                _ = halt.wait_for(|halt| *halt == Stop::Abort) => Some(Ending::Aborted),
+                () = until(&mut halt, Stop::Abort) => Some(Ending::Aborted),
             };
             let ended = self.clock.now();
             if let Some(ending) = cut {
@@ -205,7 +205,7 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             if busy && record.attempts <= self.setup.retries && wait <= LONGEST_WAIT {
                 let stopped = tokio::select! {
                     () = tokio::time::sleep(wait) => false,
-                    _ = halt.wait_for(|halt| *halt >= Stop::Drain) => true,
+                    () = until(&mut halt, Stop::Drain) => true,
                 };
                 if !stopped {
                     made = Some(Made { body: again, tokens, shared, short, corrected });
@@ -373,6 +373,11 @@ fn max_tokens(request: &Request, id: Id) -> u32 {
         Some(took) if request.status == Status::ClientCancelled => recorded.max(took / 5).saturating_add(64),
         _ => recorded,
     }
+}
+
+/// When the replay is stopped at least so far.
+async fn until(halt: &mut watch::Receiver<Stop>, least: Stop) {
+    halt.wait_for(|halt| *halt >= least).await.ok();
 }
 
 /// After a time, if there is one.

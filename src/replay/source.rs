@@ -92,7 +92,8 @@ impl Planner {
             let tree = self.synthesizer.tree(&mut self.base, [session])?;
             if self.every > 0 {
                 // All sessions, since their rows are counted; of each other one that is replayed, other rows.
-                let (every, nth) = (self.every, u64::try_from(self.plans.sessions.len().saturating_sub(1)).unwrap_or(0));
+                let (every, nth) =
+                    (self.every, u64::try_from(self.plans.sessions.len().saturating_sub(1)).unwrap_or(0));
                 let pick = |row: u64| replayed && (row - rows.start + nth).is_multiple_of(every);
                 self.verifier.scope(&mut self.synthesizer, &tree, [session], pick)?;
             }

@@ -94,8 +94,8 @@ impl Run<'_> {
                 Event::Ended(record) => {
                     state.in_flight -= u64::from(record.due_us.is_some());
                     state.ended += 1;
-                    if let Some(left) = left.get_mut(&record.session) {
-                        *left = left.saturating_sub(1);
+                    if let Some(left) = left.get_mut(&record.session).filter(|left| **left > 0) {
+                        *left -= 1;
                         state.sessions_done += u64::from(*left == 0);
                     }
                     state.collector.add(&record);
