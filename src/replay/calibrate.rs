@@ -69,6 +69,7 @@ async fn tokenize<T: Transport>(transport: &T, setup: &Setup, prompt: &PromptFor
     let mut each = |piece: Piece<'_>| match piece {
         Piece::Head(code, _) => status = code,
         Piece::Body(bytes) => whole.extend_from_slice(bytes),
+        Piece::Again => {}
     };
     transport.send(call, &mut each).await.ok()?;
     serde_json::from_slice::<Counted>(&whole).ok().filter(|_| status == 200).map(|counted| counted.count)

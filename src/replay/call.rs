@@ -85,6 +85,8 @@ struct Made {
 /// What one attempt brought.
 #[derive(Default)]
 struct Attempt {
+    /// When it was sent again, since the connection had been closed.
+    again: Vec<Duration>,
     status: Option<u16>,
     retry_after: Option<Duration>,
     worker: Option<u32>,
@@ -169,7 +171,7 @@ impl<T: Transport, C: Clock> Caller<T, C> {
         let mut record = RequestRecord { due_us: Some(micros(due.due)), held_us: micros(due.held), ..blank };
         let mut halt = self.halt.subscribe();
         let mut plain = !self.setup.exact || !self.setup.endpoint.forces_lengths();
-        let mut without = false;
+        let (mut without, mut sendings) = (false, 0);
         let mut made = self.made(id).await;
         loop {
             let Some(Made { body, tokens, shared, short, corrected }) = made else {
@@ -180,7 +182,7 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             (record.short_blocks, record.corrected) = (short, corrected);
             let again = body.clone();
             let sent = self.clock.now();
-            record.attempts += 1;
+            (record.attempts, sendings) = (record.attempts + 1, sendings + 1);
             match record.sent_us {
                 Some(_) => record.resent_us = Some(micros(sent)),
                 None => record.sent_us = Some(micros(sent)),
@@ -193,6 +195,8 @@ impl<T: Transport, C: Clock> Caller<T, C> {
                 () = until(&mut halt, Stop::Abort) => Some(Ending::Aborted),
             };
             let ended = self.clock.now();
+            record.attempts += u32::try_from(attempt.again.len()).unwrap_or(u32::MAX);
+            record.resent_us = attempt.again.last().copied().map(micros).or(record.resent_us);
             if let Some(ending) = cut {
                 self.fill(&mut record, attempt, ended, id);
                 record.ending = ending;
@@ -201,8 +205,8 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             let busy =
                 matches!(attempt.status, Some(429)) || (attempt.status >= Some(500) && attempt.retry_after.is_some());
             record.rate_limited += u32::from(attempt.status == Some(429));
-            let wait = attempt.retry_after.unwrap_or(BACK_OFF * 2_u32.saturating_pow(record.attempts - 1));
-            if busy && record.attempts <= self.setup.retries && wait <= LONGEST_WAIT {
+            let wait = attempt.retry_after.unwrap_or(BACK_OFF * 2_u32.saturating_pow(sendings - 1));
+            if busy && sendings <= self.setup.retries && wait <= LONGEST_WAIT {
                 let stopped = tokio::select! {
                     () = tokio::time::sleep(wait) => false,
                     () = until(&mut halt, Stop::Drain) => true,
@@ -290,6 +294,7 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             }),
             Piece::Body(bytes) if whole.len() < WHOLE_BYTES => whole.extend_from_slice(bytes),
             Piece::Body(_) => {}
+            Piece::Again => attempt.again.push(self.clock.now()),
         };
         let call = Call { path: endpoint.path().to_owned(), headers, body: Some(body) };
         attempt.result = self.transport.send(call, &mut each).await.err();

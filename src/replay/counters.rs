@@ -102,7 +102,7 @@ async fn page<T: Transport>(place: &Place<T>) -> Option<Page> {
     let mut each = |piece: Piece<'_>| match piece {
         Piece::Head(code, _) => status = code,
         Piece::Body(bytes) if body.len() < PAGE_BYTES => body.extend_from_slice(bytes),
-        Piece::Body(_) => {}
+        Piece::Body(_) | Piece::Again => {}
     };
     tokio::time::timeout(PATIENCE, place.transport.send(call, &mut each)).await.ok()?.ok()?;
     let text = std::str::from_utf8(&body).ok().filter(|_| status == 200)?;

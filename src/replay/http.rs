@@ -140,7 +140,9 @@ impl Transport for Http {
                     break answer.into_parts();
                 }
                 // The server closed the connection of an earlier answer while it was taken for this request.
-                Err(TransportError::Closed) if answered.load(Ordering::Relaxed) && sent.elapsed() < STALE => {}
+                Err(TransportError::Closed) if answered.load(Ordering::Relaxed) && sent.elapsed() < STALE => {
+                    each(Piece::Again);
+                }
                 Err(error) => return Err(error),
             }
         };
@@ -232,6 +234,7 @@ mod tests {
         let mut each = |piece: Piece<'_>| match piece {
             Piece::Head(code, _) => status = code,
             Piece::Body(bytes) => body.extend_from_slice(bytes),
+            Piece::Again => {}
         };
         let result = Http::new(url, &reach(idle)).unwrap().send(call(), &mut each).await;
         (result, status, body)
@@ -258,9 +261,12 @@ mod tests {
         // As llama.cpp does after each stream, though it says keep-alive.
         let url = serve(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", false);
         let http = Http::new(&url, &reach(LONG)).unwrap();
+        let mut again = 0;
         for _ in 0..50 {
-            assert_eq!(http.send(call(), &mut |_| ()).await, Ok(()));
+            let mut each = |piece: Piece<'_>| again += u32::from(matches!(piece, Piece::Again));
+            assert_eq!(http.send(call(), &mut each).await, Ok(()));
         }
+        assert!(again < 50, "each is sent again at most once");
     }
 
     #[test]

@@ -166,6 +166,7 @@ async fn probe_once<T: Transport>(
             setup.endpoint.event(event.data, &mut answer);
         }),
         Piece::Body(bytes) => whole.extend_from_slice(bytes),
+        Piece::Again => {}
     };
     transport.send(call, &mut each).await.map_err(PreflightError::Transport)?;
     if !streams {
@@ -188,6 +189,7 @@ async fn models<T: Transport>(transport: &T, setup: &Setup) -> Result<Option<boo
     let mut each = |piece: Piece<'_>| match piece {
         Piece::Head(code, _) => status = code,
         Piece::Body(bytes) => body.extend_from_slice(bytes),
+        Piece::Again => {}
     };
     let call = Call { path: "/v1/models".to_owned(), headers: headers(setup), body: None::<Bytes> };
     transport.send(call, &mut each).await.map_err(PreflightError::Transport)?;
