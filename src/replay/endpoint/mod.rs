@@ -142,6 +142,18 @@ pub(super) struct Turn<'a> {
     content: &'a str,
 }
 
+/// A body as JSON, in room that it fills: bodies are large, and many are in flight.
+fn json(prompt: &PromptForm, body: &impl serde::Serialize) -> Option<Vec<u8>> {
+    let room = match prompt {
+        PromptForm::Chat(messages) => messages.iter().map(|message| message.content.len() + 64).sum(),
+        PromptForm::Text(text) => text.len(),
+        PromptForm::Tokens(tokens) => 7 * tokens.len(),
+    };
+    let mut bytes = Vec::with_capacity(room + 512);
+    serde_json::to_writer(&mut bytes, body).ok()?;
+    Some(bytes)
+}
+
 /// The messages of a prompt; a text is one message of the user. None for token ids.
 pub(super) fn turns(prompt: &PromptForm) -> Option<Vec<Turn<'_>>> {
     match prompt {
