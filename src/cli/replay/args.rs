@@ -31,6 +31,7 @@ Ctrl-C sends nothing more and waits for what is in flight; once more gives that 
 /// Prompts are made up: they share with each other what the trace says, to the token, and hold no text of anybody.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct ReplayArgs {
     /// Folder of the trace
     pub trace: PathBuf,

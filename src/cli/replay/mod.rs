@@ -68,7 +68,6 @@ pub(super) fn run(args: &ReplayArgs, globals: Globals) -> anyhow::Result<Exit> {
         .enable_all()
         .build()
         .context("cannot start")?;
-    let _inside = runtime.enter();
     let found = runtime
         .block_on(Preflight::ask(&http, &setup, form(args)))
         .context("cannot replay against this endpoint")
@@ -141,6 +140,7 @@ fn places(
 }
 
 /// How prompts are made.
+#[derive(Clone, Copy)]
 struct Making {
     /// Lengths, where no tokenizer is given.
     calibration: Option<Calibration>,

@@ -234,13 +234,13 @@ impl Points {
         let Some(point) = point(record) else { return };
         let by_session = self.by_session;
         let place = |session: u32, request: u32| if by_session { session } else { request };
-        if place(record.session, record.request) % self.every == 0 {
+        if place(record.session, record.request).is_multiple_of(self.every) {
             self.kept.push(point);
         }
         if self.kept.len() > POINTS {
             self.every *= 2;
             let every = self.every;
-            self.kept.retain(|point| place(point.session, point.request) % every == 0);
+            self.kept.retain(|point| place(point.session, point.request).is_multiple_of(every));
         }
     }
 }
