@@ -343,8 +343,8 @@ mod tests {
                 let behind = std::net::TcpStream::connect(target).unwrap();
                 stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
                 let (mut there, mut back) = (stream.try_clone().unwrap(), behind.try_clone().unwrap());
-                std::thread::spawn(move || std::io::copy(&mut there, &mut &behind).ok());
-                std::thread::spawn(move || std::io::copy(&mut back, &mut stream).ok());
+                std::thread::spawn(move || io::copy(&mut there, &mut &behind).ok());
+                std::thread::spawn(move || io::copy(&mut back, &mut stream).ok());
             }
         });
         (address, told)

@@ -74,7 +74,7 @@ pub(super) fn run(args: &ReplayArgs, globals: Globals) -> anyhow::Result<Exit> {
         .hint("check --url, --model, --api and the key; nothing was measured")?;
     let say = |note: &str| {
         if !globals.quiet {
-            print_to_stderr(&format!("note: {note}\n"))
+            print_to_stderr(&format!("note: {note}\n"));
         }
     };
     found.missing(setup.exact && setup.endpoint.forces_lengths()).into_iter().for_each(say);
