@@ -43,15 +43,20 @@ impl Accesses {
 
     /// Adds the next session of the trace. A session whose prefixes contradict the format counts up to there.
     pub fn add(&mut self, session: &Session) {
+        self.add_only(session, |row| session.requests.get(row).is_some_and(prefills));
+    }
+
+    /// The same, with only the requests, by row, for which `sent` says so.
+    pub fn add_only(&mut self, session: &Session, sent: impl Fn(usize) -> bool) {
         if self.scope == Scope::Session {
             self.tree.begin_session();
         }
         let mut prompts = Vec::new();
-        for request in &session.requests {
+        for (row, request) in session.requests.iter().enumerate() {
             if self.tree.push(&request.prefix, request.blocks(self.block_size)).is_err() {
                 break;
             }
-            let prompt = prefills(request).then(|| (self.tree.block_runs(self.requests), request.input_tokens));
+            let prompt = sent(row).then(|| (self.tree.block_runs(self.requests), request.input_tokens));
             self.requests += 1;
             match prompt {
                 Some((runs, tokens)) if self.lanes <= 1 => self.builder.take(self.sessions, &runs, tokens),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::summary::{Cache, Cost, Distribution, Goodput, Length, Objective, Requests, Sessions, Summary};
+use super::summary::{Cache, Cost, Distribution, Gates, Goodput, Length, Objective, Requests, Sessions, Summary};
 use super::{Ending, Histogram, Metric, Price, RequestRecord, Slo};
 
 /// What a user wants to know, beside what is always measured.
@@ -16,6 +16,8 @@ pub struct Wants {
     pub slos: Vec<Slo>,
     /// Prices.
     pub price: Option<Price>,
+    /// What was found before the run, and how far the server's counts of prompts may differ. `passed` is not looked at.
+    pub gates: Gates,
 }
 
 /// Sums over the records so far.
@@ -29,7 +31,10 @@ pub struct Collector {
     itl: Histogram,
     latency: Histogram,
     lag: Histogram,
+    prompt_error: Histogram,
     primed: u64,
+    primed_failed: u64,
+    paid: Paid,
     counted: u64,
     good: u64,
     resent: u64,
@@ -40,6 +45,14 @@ pub struct Collector {
     length: Length,
     first_us: Option<u64>,
     last_us: u64,
+}
+
+/// Tokens of all that was sent, also of what failed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Paid {
+    prompt: u64,
+    cached: u64,
+    output: u64,
 }
 
 /// A session on its way.
@@ -65,8 +78,10 @@ impl Collector {
         self.last_us = self.last_us.max(record.last_byte_us.unwrap_or(0));
         self.resent += u64::from(record.attempts.saturating_sub(1));
         self.rate_limited += u64::from(record.rate_limited);
+        self.pay(record);
         if record.prime {
             self.primed += 1;
+            self.primed_failed += u64::from(!record.ending.is_fine() && record.ending.counts());
             return;
         }
         *self.endings.entry(record.ending).or_default() += 1;
@@ -102,6 +117,14 @@ impl Collector {
         }
     }
 
+    /// What the server counted; of a whole answer without counts, what was sent and asked for.
+    fn pay(&mut self, record: &RequestRecord) {
+        let planned = |tokens: Option<u32>| tokens.filter(|_| record.ending == Ending::Ok).map_or(0, u64::from);
+        self.paid.prompt += record.prompt_tokens.unwrap_or(planned(record.sent_tokens));
+        self.paid.cached += record.cached_tokens.unwrap_or(0);
+        self.paid.output += record.answer_tokens.unwrap_or(planned(Some(record.max_tokens)));
+    }
+
     fn tokens(&mut self, record: &RequestRecord) {
         let Cache { planned_tokens, sent_tokens, reported_tokens, prompt_tokens, requests_reporting, .. } =
             &mut self.cache;
@@ -114,7 +137,13 @@ impl Collector {
         }
         let length = &mut self.length;
         length.prompts_counted += u64::from(record.prompt_tokens.is_some());
-        length.prompts_off += u64::from(record.is_off());
+        length.prompts_short += u64::from(record.short_blocks.is_some());
+        length.answers_corrected += u64::from(record.corrected);
+        if let Some(error) = record.prompt_error() {
+            self.prompt_error.add(error);
+            let allowed = u64::from(record.sent_tokens.unwrap_or(0)) * u64::from(self.wants.gates.tolerance_permille);
+            length.prompts_off += u64::from(error * 1000 > allowed);
+        }
         length.answers_counted += u64::from(record.answer_tokens.is_some());
         length.answer_tokens += record.answer_tokens.unwrap_or(0);
         length.answer_tokens_asked += u64::from(record.max_tokens);
@@ -157,16 +186,19 @@ impl Collector {
         }
         let elapsed_us = self.last_us.saturating_sub(self.first_us.unwrap_or(0));
         let count = |ending: Ending| self.endings.get(&ending).copied().unwrap_or(0);
-        let begun = u64::try_from(self.sessions.len()).unwrap_or(u64::MAX);
-        let objectives = self.wants.slos.iter().map(|slo| self.objective(slo, &wall)).collect();
+        let all = u64::try_from(self.sessions.len()).unwrap_or(u64::MAX);
+        let waiting = self.sessions.values().filter(|walk| !walk.whole && walk.begun_us == u64::MAX).count();
+        let not_begun = u64::try_from(waiting).unwrap_or(u64::MAX);
+        let objectives = self.wants.slos.iter().map(|slo| self.objective(slo, &wall, failed)).collect();
         Summary {
             version: 1,
-            partial,
+            partial: partial || count(Ending::Stopped) + count(Ending::Aborted) > 0,
             elapsed_us,
             sessions: Sessions {
                 succeeded,
                 failed,
-                unfinished: begun - succeeded - failed,
+                unfinished: all - succeeded - failed - not_begun,
+                not_begun,
                 per_second: rate(succeeded, elapsed_us),
             },
             requests: Requests {
@@ -175,6 +207,7 @@ impl Collector {
                 failed: self.failed(),
                 stopped: count(Ending::Stopped) + count(Ending::Aborted),
                 primed: self.primed,
+                primed_failed: self.primed_failed,
                 resent: self.resent,
                 rate_limited: self.rate_limited,
                 per_second: rate(count(Ending::Ok) + count(Ending::Cancelled), elapsed_us),
@@ -192,7 +225,11 @@ impl Collector {
                 reported_ratio: share(self.cache.reported_tokens.into(), self.cache.prompt_tokens.into()),
                 ..self.cache
             },
-            length: self.length,
+            length: Length { prompt_error: Distribution::of(&self.prompt_error), ..self.length },
+            gates: Gates {
+                passed: self.length.prompts_off == 0 && self.wants.gates.rendered.is_none_or(|sample| sample.off == 0),
+                ..self.wants.gates
+            },
             goodput: (!self.wants.slos.is_empty()).then(|| Goodput {
                 requests: self.good,
                 requests_share: share(self.good.into(), self.counted.into()).unwrap_or(0.0),
@@ -206,14 +243,15 @@ impl Collector {
         }
     }
 
-    fn objective(&self, slo: &Slo, wall: &Histogram) -> Objective {
-        let histogram = match slo.metric {
-            Metric::Ttft => &self.ttft,
-            Metric::Itl => &self.itl,
-            Metric::Latency => &self.latency,
-            Metric::Session => wall,
+    /// A request or a session that failed is slower than any other.
+    fn objective(&self, slo: &Slo, wall: &Histogram, sessions_failed: u64) -> Objective {
+        let (histogram, failed) = match slo.metric {
+            Metric::Ttft => (&self.ttft, self.failed()),
+            Metric::Itl => (&self.itl, self.failed()),
+            Metric::Latency => (&self.latency, self.failed()),
+            Metric::Session => (wall, sessions_failed),
         };
-        let found = histogram.permille(slo.percentile * 10);
+        let found = histogram.permille_among(slo.percentile * 10, failed);
         Objective {
             metric: slo.metric.word().to_owned(),
             percentile: slo.percentile,
@@ -224,14 +262,11 @@ impl Collector {
     }
 
     fn cost(&self, price: Price, elapsed_us: u64, succeeded: u64) -> Cost {
-        let cache = &self.cache;
-        let counted = cache.requests_reporting > 0;
-        let (prompt, cached) =
-            if counted { (cache.prompt_tokens, cache.reported_tokens) } else { (cache.sent_tokens, 0) };
+        let Paid { prompt, cached, output } = self.paid;
         let million = |tokens: u64, price: f64| float(tokens.into()) / 1e6 * price;
         let tokens = million(prompt.saturating_sub(cached), price.input)
             + million(cached, price.cached)
-            + million(self.length.answer_tokens, price.output);
+            + million(output, price.output);
         let total = tokens + Duration::from_micros(elapsed_us).as_secs_f64() / 3600.0 * price.hour;
         Cost { total, per_successful_session: (succeeded > 0).then(|| total / float(succeeded.into())) }
     }

@@ -50,7 +50,12 @@ impl Histogram {
 
     /// The smallest value that at least this many thousandths of all values do not exceed.
     pub fn permille(&self, permille: u32) -> Option<u64> {
-        let rank = (u128::from(self.count) * u128::from(permille)).div_ceil(1000).max(1);
+        self.permille_among(permille, 0)
+    }
+
+    /// The same if there were `more` values, larger than any; none if it is one of those.
+    pub fn permille_among(&self, permille: u32, more: u64) -> Option<u64> {
+        let rank = ((u128::from(self.count) + u128::from(more)) * u128::from(permille)).div_ceil(1000).max(1);
         let mut below = 0;
         let (value, _) = self.counts.iter().find(|(_, count)| {
             below += u128::from(**count);

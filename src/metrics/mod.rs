@@ -5,6 +5,8 @@
 mod collector;
 mod histogram;
 mod record;
+mod samples;
+mod schema;
 pub mod scrape;
 mod slo;
 mod summary;
@@ -12,7 +14,12 @@ mod table;
 
 pub use collector::{Collector, Wants};
 pub use histogram::Histogram;
-pub use record::{Ending, RequestRecord};
+pub use record::{Ending, RequestId, RequestRecord};
+pub use samples::write_samples;
+pub use schema::summary_json;
 pub use slo::{Metric, Price, Slo, Syntax, time};
-pub use summary::{Cache, Cost, Counters, Distribution, Goodput, Length, Objective, Requests, Sessions, Summary};
+pub use summary::{
+    Cache, Calibrated, Cost, Counters, Distribution, Gates, Goodput, Length, Objective, Rendered, Requests, Sessions,
+    Summary,
+};
 pub use table::{RecordWriter, columns};

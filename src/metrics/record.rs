@@ -2,6 +2,8 @@
 //!
 //! Invariant: times are microseconds since the replay began; what did not happen is absent, not 0. Content is never kept.
 
+use std::fmt;
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ending {
@@ -89,6 +91,27 @@ impl Ending {
     }
 }
 
+/// The id that a request is sent with, made for the run. It is written as a random UUID is, which is what harnesses send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestId(pub u128);
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Version 4, variant 1.
+        let bits = self.0 & !(0xf << 76) & !(3 << 62) | 4 << 76 | 2 << 62;
+        let part = |low: u32, bits_wide: u32| (bits >> low) & ((1 << bits_wide) - 1);
+        write!(
+            formatter,
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            part(96, 32),
+            part(80, 16),
+            part(64, 16),
+            part(48, 16),
+            part(0, 48)
+        )
+    }
+}
+
 /// Measurements of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRecord {
@@ -100,6 +123,8 @@ pub struct RequestRecord {
     pub agent: u32,
     /// Its place in its agent's thread.
     pub turn: u32,
+    /// Its id in the header `x-request-id`, by which a server's logs name it.
+    pub id: RequestId,
     /// Sent with one token of output to fill the cache; left out of every figure.
     pub prime: bool,
     /// How it ended.
@@ -138,6 +163,11 @@ pub struct RequestRecord {
     pub max_tokens: u32,
     /// Leading prompt tokens that an earlier prompt had, as planned.
     pub planned_cached: Option<u32>,
+    /// Full blocks that the trace shares and the prompt does not, since the chat template's own tokens don't fit in; absent where
+    /// all are shared.
+    pub short_blocks: Option<u32>,
+    /// Earlier answers in the prompt that were longer or shorter than the trace says.
+    pub corrected: u32,
     /// Prompt tokens as the server counted them.
     pub prompt_tokens: Option<u64>,
     /// Of those, from its cache.
@@ -149,14 +179,14 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
-    /// From the last sending to the first content.
+    /// From the first sending to the first content: waits for a busy server are a part of it.
     pub fn ttft_us(&self) -> Option<u64> {
-        self.first_content_us?.checked_sub(self.resent_us.or(self.sent_us)?)
+        self.first_content_us?.checked_sub(self.sent_us?)
     }
 
-    /// From the last sending to the end.
+    /// From the first sending to the end.
     pub fn latency_us(&self) -> Option<u64> {
-        self.last_byte_us?.checked_sub(self.resent_us.or(self.sent_us)?)
+        self.last_byte_us?.checked_sub(self.sent_us?)
     }
 
     /// Mean time between tokens after the first, by the server's count.
@@ -170,8 +200,8 @@ impl RequestRecord {
         Some(self.sent_us?.saturating_sub(self.due_us? + self.held_us))
     }
 
-    /// Whether the server counted other prompt tokens than were planned.
-    pub fn is_off(&self) -> bool {
-        self.prompt_tokens.zip(self.sent_tokens).is_some_and(|(counted, sent)| counted != u64::from(sent))
+    /// By how many tokens the server's count of the prompt differs from the planned one.
+    pub fn prompt_error(&self) -> Option<u64> {
+        Some(self.prompt_tokens?.abs_diff(self.sent_tokens?.into()))
     }
 }

@@ -7,14 +7,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Histogram;
+use super::schema::described;
 
+described! {
 /// The summary of a run. Times are microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
     /// Of this format: 1.
     pub version: u32,
-    /// Whether the run was stopped before its end.
+    /// Whether the run ended before all was sent: it was interrupted, or its time was up.
     pub partial: bool,
     /// From the first sending to the last byte.
     pub elapsed_us: u64,
@@ -36,6 +38,8 @@ pub struct Summary {
     pub cache: Cache,
     /// Lengths against what was asked.
     pub length: Length,
+    /// What must hold for the figures to be about this trace.
+    pub gates: Gates,
     /// What met the objectives; null without any.
     pub goodput: Option<Goodput>,
     /// What it cost; null without prices.
@@ -52,8 +56,10 @@ pub struct Sessions {
     pub succeeded: u64,
     /// At least one failed.
     pub failed: u64,
-    /// Stopped before their end.
+    /// Begun, and stopped before their end.
     pub unfinished: u64,
+    /// Stopped before they began.
+    pub not_begun: u64,
     /// Succeeded, by elapsed time.
     pub per_second: Option<f64>,
 }
@@ -72,6 +78,8 @@ pub struct Requests {
     pub stopped: u64,
     /// Sent to fill the cache; not counted.
     pub primed: u64,
+    /// Of those, failed.
+    pub primed_failed: u64,
     /// Sendings beyond the first.
     pub resent: u64,
     /// Answers that said "too many requests".
@@ -87,7 +95,7 @@ pub struct Requests {
 }
 
 /// A distribution, within 0.1 %; null where there is no value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Distribution {
     /// How many values.
@@ -106,26 +114,11 @@ pub struct Distribution {
     pub max: Option<u64>,
 }
 
-impl Distribution {
-    pub(super) fn of(values: &Histogram) -> Self {
-        let at = |permille| values.permille(permille);
-        Self {
-            count: values.count(),
-            mean: values.mean(),
-            p50: at(500),
-            p90: at(900),
-            p95: at(950),
-            p99: at(990),
-            max: values.max(),
-        }
-    }
-}
-
 /// Prompt tokens and how many were cached, of whole answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
-    /// Shared with an earlier prompt, by the trace: an unbounded cache has them.
+    /// Shared with an earlier prompt that is sent, too: an unbounded cache has them.
     pub planned_tokens: u64,
     /// Sent, as planned by the tokenizer.
     pub sent_tokens: u64,
@@ -147,8 +140,14 @@ pub struct Cache {
 pub struct Length {
     /// Answers with the server's count of prompt tokens.
     pub prompts_counted: u64,
-    /// Of those, with another count than planned.
+    /// Of those, with another count than planned, beyond the tolerance of the gate.
     pub prompts_off: u64,
+    /// By how many tokens the server's count differs from the planned one.
+    pub prompt_error: Distribution,
+    /// Prompts that share less than the trace says, since the chat template's own tokens don't fit in.
+    pub prompts_short: u64,
+    /// Earlier answers in prompts that were longer or shorter than the trace says; what the user says next made up for it.
+    pub answers_corrected: u64,
     /// Answers with the server's count of answer tokens.
     pub answers_counted: u64,
     /// Of those, with another count than asked for.
@@ -204,15 +203,87 @@ pub struct Cost {
 }
 
 /// Deltas of the server's counters over the run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counters {
+    /// Whose names they have.
+    pub engine: String,
     /// Prompt tokens that the cache had.
     pub hit_tokens: Option<f64>,
     /// Prompt tokens that it was asked for.
     pub asked_tokens: Option<f64>,
     /// The one of the other.
     pub hit_ratio: Option<f64>,
+    /// Prompt tokens that were computed.
+    pub computed_tokens: Option<f64>,
+    /// Preemptions (vLLM) or evicted tokens (SGLang).
+    pub evictions: Option<f64>,
+    /// Median of the seconds that requests waited in the server.
+    pub queue_seconds_p50: Option<f64>,
+    /// 95th percentile of them.
+    pub queue_seconds_p95: Option<f64>,
+    /// Median of the seconds to the first token, as the server measured.
+    pub ttft_seconds_p50: Option<f64>,
+    /// 95th percentile of them.
+    pub ttft_seconds_p95: Option<f64>,
+    /// How often a worker's counters fell: it was started anew.
+    pub resets: u64,
+}
+
+/// What must hold for the figures to be about this trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gates {
+    /// No prompt of the sample was off, and none that the server counted (`length.prompts_off`).
+    pub passed: bool,
+    /// By how many thousandths the server's count may differ from the planned one: 0 with a tokenizer.
+    pub tolerance_permille: u32,
+    /// The sample of prompts that was rendered before the run; null without a tokenizer.
+    pub rendered: Option<Rendered>,
+    /// How lengths were fitted to the server's counts; null with a tokenizer.
+    pub calibrated: Option<Calibrated>,
+}
+
+/// Prompts that were rendered, tokenized and held against the trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rendered {
+    /// How many.
+    pub requests: u64,
+    /// Of those, with another length or another shared prefix than the trace says.
+    pub off: u64,
+    /// Requests of the sample that the chat template has no room for: they share less, or have no prompt.
+    pub named: u64,
+}
+
+/// A calibration by prompts that the server counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibrated {
+    /// Prompts that were counted.
+    pub prompts: u64,
+    /// Median of their error, in tokens.
+    pub error_p50: u32,
+    /// 95th percentile of their error, in tokens.
+    pub error_p95: u32,
+    /// Largest error, in tokens.
+    pub error_max: u32,
+}
+}
+
+impl Distribution {
+    pub(super) fn of(values: &Histogram) -> Self {
+        let at = |permille| values.permille(permille);
+        Self {
+            count: values.count(),
+            mean: values.mean(),
+            p50: at(500),
+            p90: at(900),
+            p95: at(950),
+            p99: at(990),
+            max: values.max(),
+        }
+    }
 }
 
 impl Summary {

@@ -36,6 +36,7 @@ const COLUMNS: &[Column] = &[
     column!("request", UInt32Array, UInt32, |row| row.request),
     column!("agent", UInt32Array, UInt32, |row| row.agent),
     column!("turn", UInt32Array, UInt32, |row| row.turn),
+    column!("id", StringArray, Utf8, |row| row.id.to_string()),
     column!("prime", BooleanArray, Boolean, |row| row.prime),
     column!("ending", StringArray, Utf8, |row| row.ending.word()),
     column!("status", UInt32Array, UInt32, some | row | row.status.map(u32::from)),
@@ -56,6 +57,8 @@ const COLUMNS: &[Column] = &[
     column!("sent_tokens", UInt32Array, UInt32, some | row | row.sent_tokens),
     column!("max_tokens", UInt32Array, UInt32, |row| row.max_tokens),
     column!("planned_cached", UInt32Array, UInt32, some | row | row.planned_cached),
+    column!("short_blocks", UInt32Array, UInt32, some | row | row.short_blocks),
+    column!("corrected", UInt32Array, UInt32, |row| row.corrected),
     column!("prompt_tokens", UInt64Array, UInt64, some | row | row.prompt_tokens),
     column!("cached_tokens", UInt64Array, UInt64, some | row | row.cached_tokens),
     column!("answer_tokens", UInt64Array, UInt64, some | row | row.answer_tokens),
@@ -94,9 +97,7 @@ impl<W: Write + Send> RecordWriter<W> {
         let fields: Vec<_> =
             COLUMNS.iter().map(|Column(name, kind, nullable, _)| Field::new(*name, kind.clone(), *nullable)).collect();
         let schema = Arc::new(Schema::new(fields));
-        let level = ZstdLevel::try_new(3)?;
-        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
-        let writer = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties))?;
+        let writer = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties()?))?;
         Ok(Self { writer, schema, rows: Vec::new() })
     }
 
@@ -127,4 +128,9 @@ impl<W: Write + Send> RecordWriter<W> {
         // A row group of its own, so that nothing more is held.
         Ok(self.writer.flush()?)
     }
+}
+
+/// How the files of a run are compressed.
+pub(super) fn properties() -> Result<WriterProperties, ParquetError> {
+    Ok(WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?)).build())
 }

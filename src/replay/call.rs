@@ -3,22 +3,26 @@
 //! Invariant: every call gives exactly one record, whatever the endpoint does; a body is made once and dropped once it is sent.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::HeaderMap;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::PromptSource;
 use super::clock::Clock;
+use super::dispatch::Stop;
 use super::endpoint::{Answer, Ask, Endpoint};
 use super::identity::Identity;
+use super::prompt::Prompt;
 use super::schedule::{Due, Id, Why};
 use super::transport::{Call, Piece, Transport, TransportError};
 use crate::metrics::{Ending, RequestRecord};
+use crate::trace::vocab::Status;
 use crate::trace::{Request, Session};
 use crate::wire::Sse;
 
@@ -30,6 +34,9 @@ const WORKER_HEADERS: [&str; 4] = ["x-worker-id", "x-dynamo-worker-id", "x-backe
 
 /// Without `retry-after`: the wait before the first new attempt; doubled for each one more.
 const BACK_OFF: Duration = Duration::from_secs(1);
+
+/// Who is told to wait longer gives up.
+const LONGEST_WAIT: Duration = Duration::from_mins(10);
 
 /// How requests are sent.
 #[derive(Clone)]
@@ -57,10 +64,10 @@ pub struct Caller<T, C> {
     source: Arc<dyn PromptSource>,
     sessions: Arc<[(u32, Session)]>,
     setup: Setup,
-    /// Set once the endpoint has refused fields that force lengths.
-    plain: AtomicBool,
-    /// Requests that were sent again without fields.
+    /// Requests that were answered only once they were sent again without the fields that force lengths.
     refused: AtomicU64,
+    /// Whether nothing more is sent, or what is in flight is given up.
+    halt: watch::Sender<Stop>,
     ready: Mutex<HashMap<Id, JoinHandle<Option<Made>>>>,
     workers: Mutex<Vec<Box<[u8]>>>,
 }
@@ -70,10 +77,16 @@ struct Made {
     body: Bytes,
     tokens: u32,
     shared: u32,
+    /// Full blocks that the trace shares beyond those.
+    short: Option<u32>,
+    corrected: u32,
 }
 
 /// What one attempt brought.
+#[derive(Default)]
 struct Attempt {
+    /// When it was sent again, since the connection had been closed.
+    again: Vec<Duration>,
     status: Option<u16>,
     retry_after: Option<Duration>,
     worker: Option<u32>,
@@ -85,6 +98,13 @@ struct Attempt {
     result: Option<TransportError>,
 }
 
+impl Attempt {
+    /// Nothing yet; the answer's text is kept if `keep`.
+    fn new(keep: bool) -> Self {
+        Self { answer: Answer::new(keep), ..Self::default() }
+    }
+}
+
 impl<T: Transport, C: Clock> Caller<T, C> {
     /// A caller for `sessions`.
     pub fn new(
@@ -94,9 +114,9 @@ impl<T: Transport, C: Clock> Caller<T, C> {
         sessions: Arc<[(u32, Session)]>,
         setup: Setup,
     ) -> Self {
-        let (plain, refused) = (AtomicBool::new(!setup.exact), AtomicU64::new(0));
+        let (refused, halt) = (AtomicU64::new(0), watch::Sender::new(Stop::No));
         let (ready, workers) = (Mutex::default(), Mutex::default());
-        Self { transport, clock, source, sessions, setup, plain, refused, ready, workers }
+        Self { transport, clock, source, sessions, setup, refused, halt, ready, workers }
     }
 
     /// The clock of the replay.
@@ -104,14 +124,19 @@ impl<T: Transport, C: Clock> Caller<T, C> {
         &self.clock
     }
 
-    /// Requests that were sent again without the fields that force lengths, because the endpoint refused them.
+    /// Sends nothing more; with [`Stop::Abort`], gives up what is in flight, too.
+    pub fn halt(&self, stop: Stop) {
+        self.halt.send_modify(|halt| *halt = stop.max(*halt));
+    }
+
+    /// Requests that were answered only without the fields that force lengths.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
     /// Begins to make the body of a request that will soon be due.
     pub fn prepare(self: &Arc<Self>, id: Id) {
-        let body = self.begin(id);
+        let body = self.begin(id, false);
         lock(&self.ready).insert(id, body);
     }
 
@@ -127,14 +152,14 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             Why::SessionFailed => Ending::SessionFailed,
             Why::Stopped => Ending::Stopped,
         };
-        Some(Self::record(id, number, request, ending))
+        Some(self.record(id, number, request, ending))
     }
 
-    /// The record of a request that was given up while in flight.
-    pub fn aborted(&self, due: &Due) -> Option<RequestRecord> {
+    /// The record of a request whose task broke, which is a fault of this program.
+    pub fn lost(&self, due: &Due) -> Option<RequestRecord> {
         let (number, _, request) = self.rows(due.id)?;
         let times = (Some(micros(due.due)), Some(micros(self.clock.now())));
-        let record = Self::record(due.id, number, request, Ending::Aborted);
+        let record = self.record(due.id, number, request, Ending::Broken);
         Some(RequestRecord { due_us: times.0, held_us: micros(due.held), last_byte_us: times.1, ..record })
     }
 
@@ -142,51 +167,61 @@ impl<T: Transport, C: Clock> Caller<T, C> {
     pub async fn call(self: Arc<Self>, due: Due) -> Option<RequestRecord> {
         let id = due.id;
         let (number, session, request) = self.rows(id)?;
-        let blank = Self::record(id, number, request, Ending::NoPrompt);
+        let blank = self.record(id, number, request, Ending::NoPrompt);
         let mut record = RequestRecord { due_us: Some(micros(due.due)), held_us: micros(due.held), ..blank };
-        let mut plain = self.plain.load(Ordering::Relaxed);
+        let mut halt = self.halt.subscribe();
+        let mut plain = !self.setup.exact || !self.setup.endpoint.forces_lengths();
+        let (mut without, mut sendings) = (false, 0);
         let mut made = self.made(id).await;
         loop {
-            let Some(Made { body, tokens, shared }) = made else {
+            let Some(Made { body, tokens, shared, short, corrected }) = made else {
                 record.last_byte_us = Some(micros(self.clock.now()));
                 return Some(record);
             };
             (record.sent_tokens, record.planned_cached) = (Some(tokens), Some(shared));
+            (record.short_blocks, record.corrected) = (short, corrected);
             let again = body.clone();
             let sent = self.clock.now();
-            record.attempts += 1;
+            (record.attempts, sendings) = (record.attempts + 1, sendings + 1);
             match record.sent_us {
                 Some(_) => record.resent_us = Some(micros(sent)),
                 None => record.sent_us = Some(micros(sent)),
             }
             let headers = self.headers(number, session, request, id);
-            let attempt = self.attempt(headers, body, id, request);
-            let attempt = match due.cancel_after {
-                Some(after) => tokio::time::timeout(after, attempt).await.ok(),
-                None => Some(attempt.await),
+            let mut attempt = Attempt::new(self.source.wants_answers() && !id.prime);
+            let cut = tokio::select! {
+                () = self.attempt(&mut attempt, headers, body, request) => None,
+                () = after(due.cancel_after) => Some(Ending::Cancelled),
+                () = until(&mut halt, Stop::Abort) => Some(Ending::Aborted),
             };
             let ended = self.clock.now();
-            let Some(attempt) = attempt else {
-                (record.ending, record.last_byte_us) = (Ending::Cancelled, Some(micros(ended)));
+            record.attempts += u32::try_from(attempt.again.len()).unwrap_or(u32::MAX);
+            record.resent_us = attempt.again.last().copied().map(micros).or(record.resent_us);
+            if let Some(ending) = cut {
+                self.fill(&mut record, attempt, ended, id);
+                record.ending = ending;
                 return Some(record);
-            };
+            }
             let busy =
                 matches!(attempt.status, Some(429)) || (attempt.status >= Some(500) && attempt.retry_after.is_some());
             record.rate_limited += u32::from(attempt.status == Some(429));
-            if busy && record.attempts <= self.setup.retries {
-                let wait = attempt.retry_after.unwrap_or(BACK_OFF * 2_u32.saturating_pow(record.attempts - 1));
-                tokio::time::sleep(wait).await;
-                made = Some(Made { body: again, tokens, shared });
-                continue;
-            }
-            if matches!(attempt.status, Some(400 | 422)) && !plain && self.setup.endpoint.forces_lengths() {
+            let wait = attempt.retry_after.unwrap_or(BACK_OFF * 2_u32.saturating_pow(sendings - 1));
+            if busy && sendings <= self.setup.retries && wait <= LONGEST_WAIT {
+                let stopped = tokio::select! {
+                    () = tokio::time::sleep(wait) => false,
+                    () = until(&mut halt, Stop::Drain) => true,
+                };
+                if !stopped {
+                    made = Some(Made { body: again, tokens, shared, short, corrected });
+                    continue;
+                }
+            } else if matches!(attempt.status, Some(400 | 422)) && !plain && *halt.borrow() == Stop::No {
                 // Once, without the fields that not every server knows.
-                plain = true;
-                self.plain.store(true, Ordering::Relaxed);
-                self.refused.fetch_add(1, Ordering::Relaxed);
-                made = self.made(id).await;
+                (plain, without) = (true, true);
+                made = self.begin(id, true).await.ok().flatten();
                 continue;
             }
+            self.refused.fetch_add(u64::from(without && attempt.status == Some(200)), Ordering::Relaxed);
             self.fill(&mut record, attempt, ended, id);
             return Some(record);
         }
@@ -216,37 +251,28 @@ impl<T: Transport, C: Clock> Caller<T, C> {
     /// The body of a request, from where it was prepared or made now.
     async fn made(self: &Arc<Self>, id: Id) -> Option<Made> {
         let ready = lock(&self.ready).remove(&id);
-        ready.unwrap_or_else(|| self.begin(id)).await.ok().flatten()
+        ready.unwrap_or_else(|| self.begin(id, false)).await.ok().flatten()
     }
 
-    /// Makes a body where it keeps nothing else waiting.
-    fn begin(self: &Arc<Self>, id: Id) -> JoinHandle<Option<Made>> {
+    /// Makes a body where it keeps nothing else waiting; `plain` leaves the fields out that force lengths.
+    fn begin(self: &Arc<Self>, id: Id, plain: bool) -> JoinHandle<Option<Made>> {
         let this = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
             let (_, _, request) = this.rows(id)?;
             let prompt = this.source.prompt(id.session, id.request).ok()?;
-            let exact = !this.plain.load(Ordering::Relaxed) && !id.prime;
+            let exact = this.setup.exact && !plain && !id.prime;
             let (max_tokens, stream) = (max_tokens(request, id), this.stream(request));
             let ask = Ask { model: &this.setup.model, max_tokens, stream, exact };
             let body = this.setup.endpoint.body(&ask, &prompt.form)?;
-            Some(Made { body: body.into(), tokens: prompt.tokens, shared: prompt.planned_shared })
+            let short = prompt.shortfall.map(|short| short.asked_blocks - short.shared_blocks.min(short.asked_blocks));
+            let Prompt { tokens, planned_shared: shared, corrected, .. } = prompt;
+            Some(Made { body: body.into(), tokens, shared, short, corrected })
         })
     }
 
-    async fn attempt(&self, headers: HeaderMap, body: Bytes, id: Id, request: &Request) -> Attempt {
+    /// Sends once. What came is in `attempt` also if this is dropped before its end.
+    async fn attempt(&self, attempt: &mut Attempt, headers: HeaderMap, body: Bytes, request: &Request) {
         let endpoint = self.setup.endpoint;
-        let keep = self.source.wants_answers() && !id.prime;
-        let mut attempt = Attempt {
-            status: None,
-            retry_after: None,
-            worker: None,
-            first_byte: None,
-            first_content: None,
-            last_content: None,
-            events: 0,
-            answer: Answer::new(keep),
-            result: None,
-        };
         let (mut sse, mut whole, mut streamed) = (Sse::new(), Vec::new(), self.stream(request));
         let mut each = |piece: Piece<'_>| match piece {
             Piece::Head(status, headers) => {
@@ -268,13 +294,13 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             }),
             Piece::Body(bytes) if whole.len() < WHOLE_BYTES => whole.extend_from_slice(bytes),
             Piece::Body(_) => {}
+            Piece::Again => attempt.again.push(self.clock.now()),
         };
         let call = Call { path: endpoint.path().to_owned(), headers, body: Some(body) };
         attempt.result = self.transport.send(call, &mut each).await.err();
         if !streamed && attempt.status == Some(200) {
             endpoint.whole(&whole, &mut attempt.answer);
         }
-        attempt
     }
 
     fn fill(&self, record: &mut RequestRecord, attempt: Attempt, ended: Duration, id: Id) {
@@ -307,12 +333,13 @@ impl<T: Transport, C: Clock> Caller<T, C> {
         u32::try_from(place).ok()
     }
 
-    fn record(id: Id, number: u32, request: &Request, ending: Ending) -> RequestRecord {
+    fn record(&self, id: Id, number: u32, request: &Request, ending: Ending) -> RequestRecord {
         RequestRecord {
             session: number,
             request: id.request,
             agent: request.agent,
             turn: request.turn,
+            id: self.setup.identity.request(number, id.request),
             prime: id.prime,
             ending,
             status: None,
@@ -332,6 +359,8 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             sent_tokens: None,
             max_tokens: max_tokens(request, id),
             planned_cached: None,
+            short_blocks: None,
+            corrected: 0,
             prompt_tokens: None,
             cached_tokens: None,
             answer_tokens: None,
@@ -340,9 +369,28 @@ impl<T: Transport, C: Clock> Caller<T, C> {
     }
 }
 
-/// The recorded length; where nothing tells, or of a priming, one token.
+/// The recorded length; where nothing tells, or of a priming, one token. An answer that the client did not wait for is to last
+/// until it is cancelled again, on a server that makes 200 tokens a second.
 fn max_tokens(request: &Request, id: Id) -> u32 {
-    request.output_tokens.filter(|_| !id.prime).unwrap_or(1).max(1)
+    let recorded = request.output_tokens.unwrap_or(1).max(1);
+    match request.duration_ms {
+        _ if id.prime => 1,
+        Some(took) if request.status == Status::ClientCancelled => recorded.max(took / 5).saturating_add(64),
+        _ => recorded,
+    }
+}
+
+/// When the replay is stopped at least so far.
+async fn until(halt: &mut watch::Receiver<Stop>, least: Stop) {
+    halt.wait_for(|halt| *halt >= least).await.ok();
+}
+
+/// After a time, if there is one.
+async fn after(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn ending(attempt: &Attempt) -> Ending {
@@ -366,8 +414,9 @@ fn ending(attempt: &Attempt) -> Ending {
 }
 
 /// Seconds only; a date would need the server's clock.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn micros(time: Duration) -> u64 {

@@ -53,10 +53,15 @@ pub async fn dispatch<T: Transport, C: Clock>(
     let ended = |each: &mut dyn FnMut(Event), record: Option<RequestRecord>| {
         record.into_iter().for_each(|record| each(Event::Ended(Box::new(record))));
     };
+    if *stop.borrow_and_update() >= Stop::Drain {
+        schedule.stop();
+        caller.halt(Stop::Drain);
+    }
     loop {
         let now = clock.now();
         if until.is_some_and(|until| until <= now) {
             schedule.stop();
+            caller.halt(Stop::Drain);
             until = None;
         }
         for id in schedule.upcoming(now + LEAD) {
@@ -84,7 +89,7 @@ pub async fn dispatch<T: Transport, C: Clock>(
             Some(result) = tasks.join_next_with_id() => {
                 let (task, record) = match result {
                     Ok((task, record)) => (task, record),
-                    Err(lost) => (lost.id(), flying.get(&lost.id()).and_then(|due| caller.aborted(due))),
+                    Err(lost) => (lost.id(), flying.get(&lost.id()).and_then(|due| caller.lost(due))),
                 };
                 if let Some(due) = flying.remove(&task) {
                     let fine = record.as_ref().is_some_and(|record| record.ending.is_fine());
@@ -100,9 +105,7 @@ pub async fn dispatch<T: Transport, C: Clock>(
                 if wanted >= Stop::Drain {
                     schedule.stop();
                 }
-                if wanted == Stop::Abort {
-                    tasks.abort_all();
-                }
+                caller.halt(wanted);
             }
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::schedule::{Id, Next, Outcome, Pacing, Schedule, ScheduleError};
 use crate::trace::Session;
+use crate::trace::vocab::Status;
 
 /// A request without a recorded duration is taken to need this long.
 const UNKNOWN: Duration = Duration::from_secs(5);
@@ -39,6 +40,12 @@ pub struct Forecast {
     pub ended: Vec<Duration>,
     /// Requests without a recorded duration.
     pub unknown: u64,
+    /// Requests without a recorded length of the answer, but those that were cancelled: one token is asked for.
+    pub unknown_outputs: u64,
+    /// What is sent of each session, primings included, in the order of the sessions.
+    pub of_session: Vec<u64>,
+    /// Bytes that the replay itself will need, as a guess.
+    pub memory: u64,
 }
 
 impl Forecast {
@@ -55,7 +62,7 @@ impl Forecast {
         let mut forecast = Self::default();
         let mut flying: BinaryHeap<Reverse<(Duration, Id)>> = BinaryHeap::new();
         let (mut now, mut idle_since) = (Duration::ZERO, Duration::ZERO);
-        let mut seen = vec![false; sessions.len()];
+        forecast.of_session = vec![0; sessions.len()];
         loop {
             while let Some(&Reverse((end, id))) = flying.peek().filter(|Reverse((end, _))| *end <= now) {
                 flying.pop();
@@ -74,8 +81,9 @@ impl Forecast {
                     }
                     let session = usize::try_from(due.id.session).unwrap_or(usize::MAX);
                     let took = forecast.count(sessions, session, due.id);
-                    if let Some(seen) = seen.get_mut(session) {
-                        forecast.sessions += u64::from(!std::mem::replace(seen, true));
+                    if let Some(count) = forecast.of_session.get_mut(session) {
+                        forecast.sessions += u64::from(*count == 0);
+                        *count += 1;
                     }
                     flying.push(Reverse((now.saturating_add(due.cancel_after.unwrap_or(took)), due.id)));
                     forecast.peak = forecast.peak.max(flying.len());
@@ -89,6 +97,7 @@ impl Forecast {
             }
         }
         forecast.duration = idle_since;
+        forecast.memory = memory(sessions, forecast.peak);
         Ok(forecast)
     }
 
@@ -105,6 +114,7 @@ impl Forecast {
             return request.ttft_ms.map_or(UNKNOWN, |ttft| Duration::from_millis(ttft.into()));
         }
         self.requests += 1;
+        self.unknown_outputs += u64::from(request.output_tokens.is_none() && request.status != Status::ClientCancelled);
         self.output_tokens += u64::from(request.output_tokens.unwrap_or(1).max(1));
         request.duration_ms.map_or(UNKNOWN, |took| Duration::from_millis(took.into()))
     }
@@ -128,6 +138,17 @@ impl Forecast {
         let pace = (elapsed.as_secs_f64() + prior) / (planned.as_secs_f64() + prior).max(1e-9);
         Duration::try_from_secs_f64(rest.as_secs_f64() * pace).unwrap_or(Duration::MAX)
     }
+}
+
+/// The program, what is kept of each request of the trace, and two copies of each prompt in flight: its text and its body.
+fn memory(sessions: &[(u32, Session)], peak: usize) -> u64 {
+    const PROGRAM: u64 = 64 << 20;
+    const REQUEST: u64 = 700;
+    const TOKEN: u64 = 8;
+    let rows = || sessions.iter().flat_map(|(_, session)| &session.requests);
+    let (count, longest) = (rows().count(), rows().map(|row| row.input_tokens).max().unwrap_or(0));
+    let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    PROGRAM + REQUEST * wide(count) + 2 * TOKEN * u64::from(longest) * wide(peak + 1)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! Invariant: what is sent follows from the trace, the seed and the options; no text of a log is involved. [`schedule`] is pure;
 //! [`endpoint`] shapes and reads JSON and does no I/O; only [`http`] reaches outside and only [`clock`] knows the time.
 
+pub mod calibrate;
 pub mod call;
 pub mod clock;
 pub mod counters;
@@ -17,6 +18,7 @@ pub mod http;
 pub mod identity;
 pub mod preflight;
 pub mod prompt;
+pub mod route;
 pub mod schedule;
 pub mod source;
 pub mod transport;

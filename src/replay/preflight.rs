@@ -2,16 +2,21 @@
 //!
 //! Invariant: three small requests at most; what is missing is named, and what makes a run pointless is an error.
 
+use std::time::Duration;
+
 use hyper::HeaderMap;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
-use super::call::Setup;
+use super::call::{Setup, retry_after};
 use super::endpoint::{Answer, Ask, Counts};
 use super::prompt::{ChatMessage, Form, PromptForm};
 use super::transport::{Call, Piece, Transport, TransportError};
 use crate::tokenize::Role;
 use crate::wire::Sse;
+
+/// Before a run nobody wants to wait longer.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// Tokens that the probe asks for.
 const PROBED: u32 = 4;
@@ -61,11 +66,13 @@ impl Preflight {
         if found.lists_model == Some(false) {
             return Err(PreflightError::NoModel);
         }
+        let prompt = small(form);
+        let ask = |exact| Ask { model: &setup.model, max_tokens: PROBED, stream: true, exact };
         let mut exact = setup.exact && setup.endpoint.forces_lengths();
-        let mut first = probe(transport, setup, form, exact).await?;
+        let mut first = probe(transport, setup, &prompt, &ask(exact)).await?;
         if matches!(first.status, 400 | 422) && exact {
             (exact, found.refuses_fields) = (false, true);
-            first = probe(transport, setup, form, exact).await?;
+            first = probe(transport, setup, &prompt, &ask(exact)).await?;
         }
         if first.status != 200 {
             return Err(PreflightError::Status(first.status));
@@ -74,7 +81,7 @@ impl Preflight {
             return Err(PreflightError::NotThisApi);
         }
         // Some servers report cached tokens only where there are any.
-        let second = probe(transport, setup, form, exact).await?;
+        let second = probe(transport, setup, &prompt, &ask(exact)).await?;
         found.streams = first.streams;
         found.counts_tokens = first.counts.prompt.is_some();
         found.reports_cached = second.counts.cached.is_some();
@@ -102,42 +109,70 @@ impl Preflight {
     }
 }
 
-struct Probed {
-    status: u16,
+/// How a prompt was answered.
+pub(super) struct Probed {
+    pub(super) status: u16,
     streams: bool,
     whole: bool,
-    counts: Counts,
+    pub(super) counts: Counts,
 }
 
-async fn probe<T: Transport>(transport: &T, setup: &Setup, form: Form, exact: bool) -> Result<Probed, PreflightError> {
+fn small(form: Form) -> PromptForm {
     let text = "one two three four five six seven eight ".repeat(40);
-    let prompt = match form {
+    match form {
         Form::Chat => PromptForm::Chat(vec![ChatMessage { role: Role::User, content: text }]),
         Form::Text => PromptForm::Text(text),
         Form::Tokens => PromptForm::Tokens((100..400).collect()),
-    };
-    let ask = Ask { model: &setup.model, max_tokens: PROBED, stream: true, exact };
-    let body = setup.endpoint.body(&ask, &prompt).ok_or(PreflightError::NotThisApi)?;
+    }
+}
+
+/// Sends one prompt; again after a while, as often as the setup allows, while the server is too busy.
+pub(super) async fn probe<T: Transport>(
+    transport: &T,
+    setup: &Setup,
+    prompt: &PromptForm,
+    ask: &Ask<'_>,
+) -> Result<Probed, PreflightError> {
+    let mut attempts = 0;
+    loop {
+        let (probed, wait) = probe_once(transport, setup, prompt, ask).await?;
+        attempts += 1;
+        let busy = probed.status == 429 || (probed.status >= 500 && wait.is_some());
+        if !busy || attempts > setup.retries {
+            return Ok(probed);
+        }
+        tokio::time::sleep(wait.unwrap_or(Duration::from_secs(1)).min(LONGEST_WAIT)).await;
+    }
+}
+
+async fn probe_once<T: Transport>(
+    transport: &T,
+    setup: &Setup,
+    prompt: &PromptForm,
+    ask: &Ask<'_>,
+) -> Result<(Probed, Option<Duration>), PreflightError> {
+    let body = setup.endpoint.body(ask, prompt).ok_or(PreflightError::NotThisApi)?;
     let mut headers = headers(setup);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let call = Call { path: setup.endpoint.path().to_owned(), headers, body: Some(body.into()) };
-    let (mut status, mut streams, mut sse, mut whole) = (0, false, Sse::new(), Vec::new());
+    let (mut status, mut streams, mut sse, mut whole, mut wait) = (0, false, Sse::new(), Vec::new(), None);
     let mut answer = Answer::new(false);
     let mut each = |piece: Piece<'_>| match piece {
         Piece::Head(code, headers) => {
-            status = code;
+            (status, wait) = (code, retry_after(headers));
             streams = headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
         }
         Piece::Body(bytes) if streams => sse.push(bytes, |event| {
             setup.endpoint.event(event.data, &mut answer);
         }),
         Piece::Body(bytes) => whole.extend_from_slice(bytes),
+        Piece::Again => {}
     };
     transport.send(call, &mut each).await.map_err(PreflightError::Transport)?;
     if !streams {
         setup.endpoint.whole(&whole, &mut answer);
     }
-    Ok(Probed { status, streams, whole: answer.whole, counts: answer.counts() })
+    Ok((Probed { status, streams, whole: answer.whole, counts: answer.counts() }, wait))
 }
 
 /// Whether `/v1/models` lists the model.
@@ -154,6 +189,7 @@ async fn models<T: Transport>(transport: &T, setup: &Setup) -> Result<Option<boo
     let mut each = |piece: Piece<'_>| match piece {
         Piece::Head(code, _) => status = code,
         Piece::Body(bytes) => body.extend_from_slice(bytes),
+        Piece::Again => {}
     };
     let call = Call { path: "/v1/models".to_owned(), headers: headers(setup), body: None::<Bytes> };
     transport.send(call, &mut each).await.map_err(PreflightError::Transport)?;

@@ -2,12 +2,13 @@
 //!
 //! Invariant: it holds the plans of the sessions that are replayed, a few numbers a request, and no prompt.
 
-use std::sync::{Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::{PoisonError, RwLock};
 
 use super::PromptSource;
-use super::prompt::{Answer, Prompt, PromptError, PromptSynthesizer, PromptTree, TreeBase};
-use crate::trace::Session;
+use super::prompt::{Answer, Prompt, PromptError, PromptSynthesizer, PromptTree, TreeBase, Verifier, VerifyReport};
 use crate::trace::vocab::Scope;
+use crate::trace::{Prefix, Session};
 
 /// Plans prompts, session after session; all of them, in their order, whether they are replayed or not.
 pub struct Planner {
@@ -15,39 +16,88 @@ pub struct Planner {
     base: TreeBase,
     scope: Scope,
     plans: Plans,
-    next_request: u64,
+    /// The row id of each session's first request, and of the one after the last.
+    starts: Vec<u64>,
     answers: bool,
+    verifier: Verifier,
+    /// Of the requests that are replayed, every so many-th is rendered and held against the trace; 0 is none.
+    every: u64,
 }
 
 #[derive(Default)]
 struct Plans {
     trees: Vec<PromptTree>,
-    /// For each session that is replayed: its tree, and the row id of its first request.
-    sessions: Vec<(usize, u64)>,
+    /// For each session that is replayed: its tree, and the row ids of its requests.
+    sessions: Vec<(usize, Range<u64>)>,
+    /// By row id: the earlier request whose prompt is sent and shares the most; itself where it is sent, for those after it.
+    holders: Vec<Holder>,
+}
+
+/// What a prompt has in common with prompts that are sent before it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Holder {
+    /// Whether it is sent itself.
+    sent: bool,
+    /// Which of those before it shares the most, and how many blocks.
+    best: Option<(u64, u32)>,
+}
+
+impl Plans {
+    /// Notes the next request of the trace.
+    fn hold(&mut self, row: u64, prefix: Prefix, sent: bool) {
+        let at = |row: u64| usize::try_from(row).unwrap_or(usize::MAX);
+        let best = prefix.request.and_then(|above| {
+            let holder = self.holders.get_mut(at(above))?;
+            if holder.sent {
+                return Some((above, prefix.shared_blocks));
+            }
+            // That one is not sent: who shares the most with it shares as much of this one, up to what the two share.
+            let best = holder.best.map(|(best, shared)| (best, shared.min(prefix.shared_blocks)));
+            if sent && holder.best.is_none_or(|(_, shared)| shared <= prefix.shared_blocks) {
+                holder.best = Some((row, prefix.shared_blocks));
+            }
+            best.filter(|(_, shared)| *shared > 0)
+        });
+        self.holders.push(Holder { sent, best });
+    }
 }
 
 impl Planner {
-    /// A planner for a trace of this scope. `answers` says that later prompts hold what was answered.
-    pub fn new(synthesizer: PromptSynthesizer, scope: Scope, answers: bool) -> Self {
-        Self { synthesizer, base: TreeBase::default(), scope, plans: Plans::default(), next_request: 0, answers }
+    /// A planner for a trace of this scope. `answers` says that later prompts hold what was answered. Of the requests that are
+    /// replayed, `every` so many-th is verified (all with 1, none with 0), if the synthesizer can count tokens.
+    pub fn new(synthesizer: PromptSynthesizer, scope: Scope, answers: bool, every: u64) -> Self {
+        let every = if synthesizer.can_render() { every } else { 0 };
+        let (verifier, base) = (Verifier::new(&synthesizer), TreeBase::default());
+        Self { synthesizer, base, scope, plans: Plans::default(), starts: vec![0], answers, verifier, every }
     }
 
-    /// Plans the next session of the trace; `replayed` says whether it is replayed.
+    /// Plans the next session of the trace; `sent` says which of its requests are sent, by row, if it is replayed.
     ///
     /// # Errors
-    /// Where a prefix request is not in the session, though the scope says so.
-    pub fn add(&mut self, session: &Session, replayed: bool) -> Result<(), PromptError> {
-        let first = self.next_request;
-        self.next_request += u64::try_from(session.requests.len()).unwrap_or(u64::MAX);
-        if self.scope == Scope::Session {
-            let tree = self.synthesizer.tree(&mut self.base, [session])?;
-            if replayed {
-                self.plans.trees.push(tree);
-            }
+    /// Where a prefix request is not in the session, though the scope says so, or the template refuses a prompt.
+    pub fn add(&mut self, session: &Session, sent: Option<&[bool]>) -> Result<(), PromptError> {
+        let replayed = sent.is_some();
+        let first = self.starts.last().copied().unwrap_or(0);
+        let rows = first..first + u64::try_from(session.requests.len()).unwrap_or(u64::MAX);
+        self.starts.push(rows.end);
+        for (at, (row, request)) in rows.clone().zip(&session.requests).enumerate() {
+            let sent = sent.and_then(|sent| sent.get(at)).copied().unwrap_or(false);
+            self.plans.hold(row, request.prefix, sent);
         }
         if replayed {
-            let tree = if self.scope == Scope::Session { self.plans.trees.len() - 1 } else { 0 };
-            self.plans.sessions.push((tree, first));
+            let tree = if self.scope == Scope::Session { self.plans.trees.len() } else { 0 };
+            self.plans.sessions.push((tree, rows.clone()));
+        }
+        if self.scope == Scope::Session {
+            let tree = self.synthesizer.tree(&mut self.base, [session])?;
+            if self.every > 0 {
+                // All sessions, since their rows are counted; of each other one that is replayed, other rows.
+                let (every, nth) =
+                    (self.every, u64::try_from(self.plans.sessions.len().saturating_sub(1)).unwrap_or(0));
+                let pick = |row: u64| replayed && (row - rows.start + nth).is_multiple_of(every);
+                self.verifier.scope(&mut self.synthesizer, &tree, [session], pick)?;
+            }
+            self.plans.trees.extend(Some(tree).filter(|_| replayed));
         }
         Ok(())
     }
@@ -60,43 +110,67 @@ impl Planner {
     /// Plans all sessions of the trace at once, for scopes wider than a session.
     ///
     /// # Errors
-    /// Where a prefix request is not in the trace.
-    pub fn all<'a>(&mut self, sessions: impl IntoIterator<Item = &'a Session>) -> Result<(), PromptError> {
-        self.plans.trees = vec![self.synthesizer.tree(&mut self.base, sessions)?];
+    /// Where a prefix request is not in the trace, or the template refuses a prompt.
+    pub fn all<'a>(&mut self, sessions: impl IntoIterator<Item = &'a Session> + Clone) -> Result<(), PromptError> {
+        let tree = self.synthesizer.tree(&mut self.base, sessions.clone())?;
+        let (every, replayed) = (self.every, &self.plans.sessions);
+        let pick = |row: u64| {
+            let next = replayed.partition_point(|(_, rows)| rows.end <= row);
+            row.is_multiple_of(every) && replayed.get(next).is_some_and(|(_, rows)| rows.contains(&row))
+        };
+        if every > 0 {
+            self.verifier.scope(&mut self.synthesizer, &tree, sessions, pick)?;
+        }
+        self.plans.trees = vec![tree];
         Ok(())
+    }
+
+    /// The session and the row in it of a row id.
+    pub fn place(&self, row: u64) -> (usize, u64) {
+        let session = self.starts.partition_point(|start| *start <= row).saturating_sub(1);
+        (session, row - self.starts.get(session).copied().unwrap_or(0))
+    }
+
+    /// What was found of the prompts that were verified; none where tokens cannot be counted.
+    pub fn verified(&self) -> Option<&VerifyReport> {
+        (self.every > 0).then(|| self.verifier.report())
     }
 
     /// The prompts of what was planned.
     pub fn finish(self) -> Synthesized {
-        Synthesized { state: Mutex::new((self.synthesizer, self.plans)), answers: self.answers }
+        Synthesized { state: RwLock::new((self.synthesizer, self.plans)), answers: self.answers }
     }
 }
 
 /// Prompts made when they are asked for.
 pub struct Synthesized {
-    state: Mutex<(PromptSynthesizer, Plans)>,
+    state: RwLock<(PromptSynthesizer, Plans)>,
     answers: bool,
 }
 
 impl PromptSource for Synthesized {
     fn prompt(&self, session: u32, request: u32) -> Result<Prompt, PromptError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (synthesizer, plans) = &mut *state;
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let (synthesizer, plans) = &*state;
         let outside = PromptError::OutsideTree { request: request.into() };
         let place = usize::try_from(session).ok().and_then(|session| plans.sessions.get(session));
-        let (tree, first) = place.ok_or(outside.clone())?;
-        synthesizer.prompt(plans.trees.get(*tree).ok_or(outside)?, first + u64::from(request))
+        let (tree, rows) = place.ok_or(outside.clone())?;
+        let row = rows.start + u64::from(request);
+        let best = usize::try_from(row).ok().and_then(|row| plans.holders.get(row)?.best).map(|(best, _)| best);
+        let prompt = synthesizer.prompt_beside(plans.trees.get(*tree).ok_or(outside)?, row, best)?;
+        // The template's head alone is no plan: nobody may have sent it before.
+        Ok(Prompt { planned_shared: if best.is_some() { prompt.planned_shared } else { 0 }, ..prompt })
     }
 
     fn answered(&self, session: u32, request: u32, answer: &str) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let (synthesizer, plans) = &mut *state;
-        let place = usize::try_from(session).ok().and_then(|session| plans.sessions.get(session)).copied();
-        if let Some((tree, first)) = place
+        let place = usize::try_from(session).ok().and_then(|session| plans.sessions.get(session)).cloned();
+        if let Some((tree, rows)) = place
             && let Some(tree) = plans.trees.get_mut(tree)
         {
             // An answer that cannot be put into a prompt leaves the made-up one there.
-            synthesizer.answered(tree, first + u64::from(request), &Answer { text: answer, tokens: None });
+            synthesizer.answered(tree, rows.start + u64::from(request), &Answer { text: answer, tokens: None });
         }
     }
 

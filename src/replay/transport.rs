@@ -25,6 +25,8 @@ pub enum Piece<'a> {
     Head(u16, &'a HeaderMap),
     /// Bytes of the body.
     Body(&'a [u8]),
+    /// Before the head: the connection was closed as the request was sent, so it is sent again.
+    Again,
 }
 
 /// Why an exchange broke.

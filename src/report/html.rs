@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_page_needs_nothing_else_and_escapes_what_it_is_given() {
         let summary = Collector::new(Wants::default()).summary(true);
-        let point = Point { session: 3, sent_us: 5, first_content_us: None, last_byte_us: 9, fine: false };
+        let point = Point { session: 3, request: 0, sent_us: 5, first_content_us: None, last_byte_us: 9, fine: false };
         let page = html("<a> & b", &summary, &[point]);
         assert!(page.contains("&lt;a&gt; &amp; b") && page.contains("Partial") && page.contains("#c0392b"));
         assert!(!page.contains("http") && !page.contains("<script"));

@@ -14,6 +14,8 @@ pub use text::text;
 pub struct Point {
     /// Its session.
     pub session: u32,
+    /// Its row in the session.
+    pub request: u32,
     /// When it was sent.
     pub sent_us: u64,
     /// When its first content came.
@@ -60,12 +62,12 @@ fn distributions(summary: &crate::metrics::Summary) -> [(&'static str, crate::me
 
 /// Facts of a summary: a name and a value each.
 fn facts(summary: &crate::metrics::Summary) -> Vec<(String, String)> {
-    let crate::metrics::Summary { sessions, requests, cache, length, goodput, cost, counters, .. } = summary;
+    let crate::metrics::Summary { sessions, requests, cache, length, gates, goodput, cost, counters, .. } = summary;
     let mut facts = Vec::new();
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
     fact("time", time(summary.elapsed_us));
-    let unfinished =
-        if sessions.unfinished > 0 { format!(", {} unfinished", sessions.unfinished) } else { String::new() };
+    let some = |count: u64, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
+    let unfinished = some(sessions.unfinished, "unfinished") + &some(sessions.not_begun, "not begun");
     fact(
         "sessions",
         format!(
@@ -98,6 +100,7 @@ fn facts(summary: &crate::metrics::Summary) -> Vec<(String, String)> {
     for (name, count) in [
         ("not sent, stopped", requests.stopped),
         ("primed", requests.primed),
+        ("primings that failed", requests.primed_failed),
         ("sent again", requests.resent),
         ("too many requests", requests.rate_limited),
     ] {
@@ -111,12 +114,55 @@ fn facts(summary: &crate::metrics::Summary) -> Vec<(String, String)> {
     fact("cache hits, reported", reporting);
     if let Some(counters) = counters {
         fact("cache hits, by counters", percent(counters.hit_ratio));
+        if counters.resets > 0 {
+            fact("server restarts", format!("{}: its counters fell", counters.resets));
+        }
+    }
+    if !gates.passed {
+        fact(
+            "GATE FAILED",
+            "prompts were not as long as planned, or do not share what the trace says; is it the endpoint's tokenizer?"
+                .to_owned(),
+        );
+    }
+    if let Some(sample) = gates.rendered {
+        fact(
+            "prompts, a sample",
+            format!(
+                "{} of {} rendered as the trace says, {} named",
+                sample.requests - sample.off - sample.named,
+                sample.requests,
+                sample.named
+            ),
+        );
+    }
+    if let Some(fit) = gates.calibrated {
+        fact(
+            "lengths, fitted",
+            format!(
+                "to {} prompts that the endpoint counted; errors of {} tokens (median), {} (p95), {} (most)",
+                fit.prompts, fit.error_p50, fit.error_p95, fit.error_max
+            ),
+        );
     }
     if length.prompts_counted > 0 {
         fact(
             "prompt lengths",
-            format!("{} of {} as planned", length.prompts_counted - length.prompts_off, length.prompts_counted),
+            format!(
+                "{} of {} as planned; off by {} tokens (median), {} (p99), {} (most)",
+                length.prompts_counted - length.prompts_off,
+                length.prompts_counted,
+                length.prompt_error.p50.unwrap_or(0),
+                length.prompt_error.p99.unwrap_or(0),
+                length.prompt_error.max.unwrap_or(0)
+            ),
         );
+    }
+    if length.prompts_short > 0 {
+        fact("prompts that share less", format!("{}: the template's own tokens don't fit in", length.prompts_short));
+    }
+    if length.answers_corrected > 0 {
+        fact("answers made up for", format!("{} of other lengths than recorded", length.answers_corrected));
     }
     if length.answers_counted > 0 {
         fact(

@@ -11,7 +11,7 @@ use crate::metrics::Summary;
 pub fn text(summary: &Summary) -> String {
     let mut out = String::new();
     if summary.partial {
-        out.push_str("PARTIAL: the run was stopped before its end\n");
+        out.push_str("PARTIAL: not all was sent\n");
     }
     for (name, value) in facts(summary) {
         line(&mut out, format_args!("{name:<24} {value}"));

@@ -41,4 +41,6 @@ mod prompts;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]
+mod replayed;
+#[cfg(test)]
 mod schemas;

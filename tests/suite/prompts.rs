@@ -139,9 +139,10 @@ impl Grower {
 }
 
 fn verified(synthesizer: &mut PromptSynthesizer, sessions: &[Session]) -> VerifyReport {
-    let mut verifier = Verifier::new(synthesizer);
+    let (mut verifier, mut base) = (Verifier::new(synthesizer), TreeBase::default());
     for session in sessions {
-        verifier.scope(&[session], |_| true).unwrap();
+        let tree = synthesizer.tree(&mut base, [session]).unwrap();
+        verifier.scope(synthesizer, &tree, [session], |_| true).unwrap();
     }
     verifier.finish()
 }
@@ -224,7 +225,7 @@ fn a_conversation_keeps_its_messages_and_adds_answer_and_input() {
     grower.push(Some(0), u32::MAX, 1500, 50, true);
     grower.push(Some(1), u32::MAX, 1600, 50, true);
     let session = grower.finish();
-    let mut synthesizer = synthesizer(template(MARKED), 64, Form::Chat).unwrap();
+    let synthesizer = synthesizer(template(MARKED), 64, Form::Chat).unwrap();
     let tree = synthesizer.tree(&mut TreeBase::default(), [&session]).unwrap();
     let said: Vec<_> = (0..3).map(|row| messages(synthesizer.prompt(&tree, row).unwrap().form)).collect();
     assert_eq!([said[0].len(), said[1].len(), said[2].len()], [1, 3, 5]);
@@ -326,7 +327,7 @@ fn sessions_share_the_head_and_nothing_more_and_the_seed_changes_all() {
     let sessions = [grower.finish()];
     let prompt = |seed| {
         let setup = Setup { seed, cache_dir: Some(cache()), ..Setup::new(64) };
-        let mut made = PromptSynthesizer::new(&Tokenizer::builtin().unwrap(), template(MARKED), setup).unwrap();
+        let made = PromptSynthesizer::new(&Tokenizer::builtin().unwrap(), template(MARKED), setup).unwrap();
         let tree = made.tree(&mut TreeBase::default(), &sessions).unwrap();
         made.prompt(&tree, 0).unwrap()
     };
@@ -352,7 +353,7 @@ fn without_a_tokenizer_the_endpoints_counts_are_enough_for_lengths_that_are_near
     let calibration = Calibration::fit(&samples.collect::<Vec<_>>()).unwrap();
     assert!(calibration.error_max <= 3 && calibration.rate.abs_diff(1_125_000) < 1000, "{calibration:?}");
     let sessions = grown(&[vec![(0, 0, 5000, 300, false), (0, u32::MAX, 2000, 100, true)]], 64);
-    let mut synthesizer =
+    let synthesizer =
         PromptSynthesizer::calibrated(&calibration, Setup { cache_dir: Some(cache()), ..Setup::new(64) }).unwrap();
     let tree = synthesizer.tree(&mut TreeBase::default(), &sessions).unwrap();
     let made: Vec<_> = (0..2).map(|row| synthesizer.prompt(&tree, row).unwrap()).collect();

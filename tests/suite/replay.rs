@@ -5,16 +5,17 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::Value;
-use tracecloak::metrics::{Collector, Ending, RequestRecord, Wants};
+use tracecloak::metrics::{Calibrated, Collector, Ending, Gates, Rendered, RequestId, RequestRecord, Wants};
+use tracecloak::tokenize::{Block, Content, Layout, Message, Neutral, Prompt, Role, Tokenizer};
 
 /// What a test server answers to the n-th request with this path and body: status, headers, body; none closes the connection.
-type Answer = Arc<dyn Fn(usize, &str, &Value) -> Option<(u16, &'static str, String)> + Send + Sync>;
+pub(super) type Answer = Arc<dyn Fn(usize, &str, &Value) -> Option<(u16, &'static str, String)> + Send + Sync>;
 
 /// A server that lists the model `m` and answers posts as told. Gives its URL and the heads of the posts it got.
-fn serve(answer: Answer) -> (String, Arc<Mutex<Vec<String>>>) {
+pub(super) fn serve(answer: Answer) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (heads, count) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
@@ -60,22 +61,35 @@ fn connection(mut stream: TcpStream, answer: &Answer, seen: &Mutex<Vec<String>>,
     }
 }
 
-/// A whole streamed chat answer of as many tokens as were asked for.
+/// A whole streamed chat answer of as many tokens as were asked for; half of the prompt was cached.
 fn chat(body: &Value) -> (u16, &'static str, String) {
     assert!(body["messages"].as_array().unwrap().iter().all(|message| message["content"].is_string()));
+    let prompt = count(body);
     let events = format!(
-        "data: {{\"choices\":[{{\"delta\":{{\"role\":\"assistant\",\"content\":\"\"}}}}]}}\n\ndata: {{\"choices\":[{{\"delta\":{{\"content\":\"a\"}},\"finish_reason\":\"length\"}}]}}\n\ndata: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":9,\"completion_tokens\":{},\"prompt_tokens_details\":{{\"cached_tokens\":4}}}}}}\n\ndata: [DONE]\n\n",
-        body["max_tokens"]
+        "data: {{\"choices\":[{{\"delta\":{{\"role\":\"assistant\",\"content\":\"\"}}}}]}}\n\ndata: {{\"choices\":[{{\"delta\":{{\"content\":\"a\"}},\"finish_reason\":\"length\"}}]}}\n\ndata: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":{prompt},\"completion_tokens\":{},\"prompt_tokens_details\":{{\"cached_tokens\":{}}}}}}}\n\ndata: [DONE]\n\n",
+        body["max_tokens"],
+        prompt / 2
     );
     (200, "", events)
 }
 
-fn run(arguments: &[&str]) -> Output {
+/// Tokens of a chat body as the builtin tokenizer and the neutral layout count them.
+fn count(body: &Value) -> usize {
+    static LAYOUT: OnceLock<Mutex<Neutral<Tokenizer>>> = OnceLock::new();
+    let layout = LAYOUT.get_or_init(|| Mutex::new(Neutral::new(Tokenizer::builtin().unwrap())));
+    let messages = body["messages"].as_array().unwrap().iter().map(|message| Message {
+        role: if message["role"] == "assistant" { Role::Assistant } else { Role::User },
+        blocks: vec![Block::Content(Content::Text(message["content"].as_str().unwrap().into()))],
+    });
+    layout.lock().unwrap().lay(&Prompt { messages: messages.collect(), ..Prompt::default() }).unwrap().tokens.len()
+}
+
+pub(super) fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tracecloak")).env_clear().stdin(Stdio::null()).args(arguments).output().unwrap()
 }
 
 /// A trace of the included logs.
-fn trace(folder: &Path) -> String {
+pub(super) fn trace(folder: &Path) -> String {
     let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/capture/native");
     let trace = folder.join("trace").to_str().unwrap().to_owned();
     let made = run(&["convert", logs.to_str().unwrap(), "-o", &trace, "--quiet", "--profile", "private"]);
@@ -85,8 +99,9 @@ fn trace(folder: &Path) -> String {
 
 fn replay(folder: &Path, url: &str, more: &[&str]) -> (Option<i32>, String, Value) {
     let (trace, out) = (trace(folder), folder.join("run"));
-    let arguments = ["replay", &trace, "--url", url, "--model", "m", "-o", out.to_str().unwrap(), "--think-scale", "0"];
-    let output = run(&[&arguments[..], &["--concurrency", "4"], more].concat());
+    let model = if more.contains(&"--model") { &[][..] } else { &["--model", "m"][..] };
+    let arguments = ["replay", &trace, "--url", url, "-o", out.to_str().unwrap(), "--think-scale", "0"];
+    let output = run(&[&arguments[..], model, &["--concurrency", "4", "--tokenizer", "builtin"], more].concat());
     let summary = std::fs::read(out.join("summary.json")).unwrap_or_default();
     let errors = String::from_utf8(output.stderr).unwrap();
     (output.status.code(), errors, serde_json::from_slice(&summary).unwrap_or_default())
@@ -102,12 +117,17 @@ fn a_run_writes_records_a_summary_a_page_and_a_manifest() {
     let (code, errors, summary) = replay(folder.path(), &url, &more);
     assert_eq!((code, summary["requests"]["failed"].as_u64()), (Some(0), Some(0)), "{errors}");
     assert!(summary["requests"]["counted"].as_u64().unwrap() > 20);
-    assert_eq!(summary["cache"]["reported_ratio"].as_f64().map(|ratio| (ratio * 9.0).round()), Some(4.0));
+    assert_eq!(summary["cache"]["reported_ratio"].as_f64().map(|ratio| (ratio * 10.0).round()), Some(5.0));
+    assert_eq!(
+        (summary["gates"]["passed"].as_bool(), summary["length"]["prompts_off"].as_u64()),
+        (Some(true), Some(0))
+    );
+    assert!(summary["gates"]["rendered"]["requests"].as_u64().unwrap() > 20, "a trace so short is a sample of itself");
     assert_eq!(summary["goodput"]["requests_share"], 1.0);
     let heads = heads.lock().unwrap();
     assert!(heads.iter().all(|head| head.contains("authorization: Bearer sesame\r\n")));
     assert!(heads.iter().any(|head| head.contains("x-claude-code-agent-id: ") && head.contains("x-affinity: ")));
-    for file in ["records.parquet", "summary.json", "report.html", "manifest.json"] {
+    for file in ["records.parquet", "counters.parquet", "summary.json", "report.html", "manifest.json"] {
         let bytes = std::fs::read(folder.path().join("run").join(file)).unwrap();
         assert!(!bytes.windows(6).any(|window| window == b"sesame"), "{file}");
     }
@@ -148,7 +168,8 @@ fn what_makes_a_run_pointless_is_said_before_anything_is_sent() {
     let (url, _) = serve(Arc::new(|_, _, _| Some((401, "", "{}".to_owned()))));
     assert!(replay(folder.path(), &url, &[]).1.contains("status 401"));
     let folder = tempfile::tempdir().unwrap();
-    assert!(replay(folder.path(), &url, &["--model", "other"]).0 == Some(2));
+    let (code, errors, _) = replay(folder.path(), &url, &["--model", "other"]);
+    assert!(code == Some(2) && errors.contains("does not list the model"), "{errors}");
 }
 
 #[test]
@@ -161,6 +182,23 @@ fn refused_fields_are_left_out_and_said() {
     let (code, errors, summary) = replay(folder.path(), &url, &[]);
     assert_eq!((code, summary["requests"]["resent"].as_u64()), (Some(0), Some(0)), "{errors}");
     assert!(errors.contains("are refused and left out"), "{errors}");
+}
+
+#[test]
+fn a_request_that_is_refused_for_another_reason_changes_nothing_for_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&bodies);
+    let (url, _) = serve(Arc::new(move |number, _, body| {
+        seen.lock().unwrap().push(body.get("ignore_eos").is_some());
+        // The third request of the run, with the fields and without.
+        Some(if matches!(number, 4 | 5) { (400, "", "{}".to_owned()) } else { chat(body) })
+    }));
+    let (code, errors, summary) = replay(folder.path(), &url, &["--on-error", "continue", "--max-in-flight", "1"]);
+    assert_eq!((code, summary["requests"]["endings"]["refused"].as_u64()), (Some(1), Some(1)), "{errors}");
+    let plain: Vec<usize> =
+        bodies.lock().unwrap().iter().enumerate().filter(|(_, exact)| !**exact).map(|(at, _)| at).collect();
+    assert_eq!(plain, [5], "once, and only that one");
 }
 
 #[test]
@@ -179,13 +217,23 @@ fn a_summary_keeps_the_published_schema_member_by_member() {
     let slos = vec!["ttft_p95=2s".parse().unwrap(), "session_p50=1min".parse().unwrap()];
     let price = Some(tracecloak::metrics::Price::parse(["input=3", "hour=2"]).unwrap());
     let full = {
-        let mut collector = Collector::new(Wants { slos, price });
+        let gates =
+            Gates { rendered: Some(Rendered::default()), calibrated: Some(Calibrated::default()), ..Gates::default() };
+        let mut collector = Collector::new(Wants { slos, price, gates });
         collector.add(&record());
         tracecloak::metrics::Summary {
             counters: Some(tracecloak::metrics::Counters {
+                engine: "vllm".to_owned(),
                 hit_tokens: Some(1.0),
                 asked_tokens: Some(2.0),
                 hit_ratio: Some(0.5),
+                computed_tokens: Some(1.0),
+                evictions: None,
+                queue_seconds_p50: Some(0.1),
+                queue_seconds_p95: None,
+                ttft_seconds_p50: Some(0.1),
+                ttft_seconds_p95: Some(0.2),
+                resets: 0,
             }),
             ..collector.summary(false)
         }
@@ -218,6 +266,7 @@ fn record() -> RequestRecord {
         request: 0,
         agent: 0,
         turn: 0,
+        id: RequestId::default(),
         prime: false,
         ending: Ending::Ok,
         status: Some(200),
@@ -237,6 +286,8 @@ fn record() -> RequestRecord {
         sent_tokens: Some(100),
         max_tokens: 4,
         planned_cached: Some(64),
+        short_blocks: None,
+        corrected: 0,
         prompt_tokens: Some(100),
         cached_tokens: Some(64),
         answer_tokens: Some(4),
@@ -245,8 +296,21 @@ fn record() -> RequestRecord {
 }
 
 #[test]
+fn an_objective_is_missed_if_too_many_requests_fail_however_fast_the_others_are() {
+    for (failed, met) in [(1, true), (2, false)] {
+        let slos = vec!["ttft_p90=1s".parse().unwrap()];
+        let mut collector = Collector::new(Wants { slos, ..Wants::default() });
+        for session in 0..10 {
+            let ending = if session < failed { Ending::ServerError } else { Ending::Ok };
+            collector.add(&RequestRecord { session, ending, ..record() });
+        }
+        assert_eq!(collector.summary(false).meets_objectives(), met, "{failed} of 10");
+    }
+}
+
+#[test]
 fn a_failure_stays_in_every_denominator() {
-    let mut collector = Collector::new(Wants { slos: vec!["ttft_p95=1s".parse().unwrap()], price: None });
+    let mut collector = Collector::new(Wants { slos: vec!["ttft_p95=1s".parse().unwrap()], ..Wants::default() });
     collector.add(&record());
     collector.add(&RequestRecord { session: 1, ending: Ending::ServerError, ..record() });
     collector.add(&RequestRecord {
@@ -270,7 +334,8 @@ fn a_failure_stays_in_every_denominator() {
     let summary = collector.summary(true);
     assert_eq!((summary.requests.counted, summary.requests.succeeded, summary.requests.failed), (3, 1, 2));
     assert_eq!((summary.requests.stopped, summary.requests.primed), (1, 1));
-    assert_eq!((summary.sessions.succeeded, summary.sessions.failed, summary.sessions.unfinished), (1, 1, 1));
+    assert_eq!((summary.sessions.succeeded, summary.sessions.failed), (1, 1));
+    assert_eq!((summary.sessions.unfinished, summary.sessions.not_begun), (0, 1));
     let goodput = summary.goodput.unwrap();
     assert!((goodput.requests_share - 1.0 / 3.0).abs() < 1e-9 && (goodput.sessions_share - 0.5).abs() < 1e-9);
     assert_eq!((summary.ttft_us.p50, summary.itl_us.p50, summary.lag_us.max), (Some(200), Some(200), Some(100)));

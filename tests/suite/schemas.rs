@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use tracecloak::format::{FORMATS, FileName, schemas};
+use tracecloak::metrics::summary_json;
 use tracecloak::trace::Manifest;
 use tracecloak::trace::manifest::{FORMAT_VERSION, Named, Quanta, Sha256, SkipCounts, ToolName, ToolVersion, Totals};
 use tracecloak::trace::vocab::{
@@ -35,6 +36,7 @@ fn the_schema_files_are_what_the_code_declares() {
     is_up_to_date("trace.v1.json", |_| schemas::trace_json()).unwrap();
     is_up_to_date("trace.v1.md", schemas::trace_markdown).unwrap();
     is_up_to_date("manifest.v1.json", |_| schemas::manifest_json()).unwrap();
+    is_up_to_date("summary.v1.json", |_| summary_json()).unwrap();
 }
 
 fn manifest() -> Manifest {

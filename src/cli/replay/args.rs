@@ -16,11 +16,14 @@ use crate::replay::schedule::{Arrival, Loop, OnError, Pacing};
 const EXAMPLES: &str = "\
 Examples:
   tracecloak replay trace --url http://127.0.0.1:8000 --model my-model --tokenizer models/my-model/ -o run
-  tracecloak replay trace --dry-run --concurrency 8
+  tracecloak replay trace --dry-run --concurrency 8 --cache-size 1000000,10000000
+  tracecloak replay trace --verify-prompts --tokenizer models/my-model/
   tracecloak replay trace --url https://api.example --model m --api messages --api-key-env KEY -o run \\
       --concurrency 4 --slo ttft_p95=2s,itl_p95=50ms
 
-Exit codes: 0 fine, 1 a request failed, an objective was missed or the run is partial, 2 failed.
+Proxies are those of --proxy, else of HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
+
+Exit codes: 0 fine, 1 a request failed, prompts were not as the trace says, an objective was missed or the run was interrupted, 2 failed.
 Ctrl-C sends nothing more and waits for what is in flight; once more gives that up, too. Either way what was measured is written.";
 
 /// Drive an endpoint as the agents of a trace did
@@ -28,18 +31,19 @@ Ctrl-C sends nothing more and waits for what is in flight; once more gives that 
 /// Prompts are made up: they share with each other what the trace says, to the token, and hold no text of anybody.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct ReplayArgs {
     /// Folder of the trace
     pub trace: PathBuf,
     /// The endpoint, with or without /v1
-    #[arg(long, value_name = "URL", env = "TRACECLOAK_URL", hide_env = true, required_unless_present = "dry_run")]
+    #[arg(long, value_name = "URL", env = "TRACECLOAK_URL", hide_env = true, required_unless_present_any = ["dry_run", "verify_prompts"])]
     pub url: Option<String>,
     /// The model's name at the endpoint
-    #[arg(long, value_name = "NAME", env = "TRACECLOAK_MODEL", hide_env = true, required_unless_present = "dry_run")]
+    #[arg(long, value_name = "NAME", env = "TRACECLOAK_MODEL", hide_env = true, required_unless_present_any = ["dry_run", "verify_prompts"])]
     pub model: Option<String>,
     /// Folder to make for records.parquet, summary.json, report.html, manifest.json
     #[arg(short, long, value_name = "RUN", env = "TRACECLOAK_OUTPUT", hide_env = true)]
-    #[arg(required_unless_present = "dry_run")]
+    #[arg(required_unless_present_any = ["dry_run", "verify_prompts"])]
     pub output: Option<PathBuf>,
     /// Replace an existing run
     #[arg(long, env = "TRACECLOAK_FORCE", hide_env = true, value_parser = BoolishValueParser::new())]
@@ -50,19 +54,23 @@ pub struct ReplayArgs {
     pub api: String,
     /// Send completions as token ids
     #[arg(long, env = "TRACECLOAK_TOKEN_IDS", hide_env = true, value_parser = BoolishValueParser::new())]
+    #[arg(requires = "tokenizer")]
     pub token_ids: bool,
-    /// What counts tokens at the endpoint: builtin, its tokenizer.json, or the model's folder with its chat template
-    #[arg(
-        long,
-        value_name = "builtin|FILE|DIR",
-        env = "TRACECLOAK_TOKENIZER",
-        hide_env = true,
-        default_value = "builtin"
-    )]
-    pub tokenizer: TokenizerSource,
+    /// What counts tokens at the endpoint: builtin, its tokenizer.json, or the model's folder with its chat template [default: none;
+    /// lengths are fitted to the endpoint's own counts]
+    #[arg(long, value_name = "builtin|FILE|DIR", env = "TRACECLOAK_TOKENIZER", hide_env = true)]
+    pub tokenizer: Option<TokenizerSource>,
     /// Show the plan and send nothing
     #[arg(long, env = "TRACECLOAK_DRY_RUN", hide_env = true, value_parser = BoolishValueParser::new())]
     pub dry_run: bool,
+    /// Cache sizes, in tokens, for which --dry-run says what part of the prompts they find [default: every doubling]
+    #[arg(long, value_name = "TOKENS,…", env = "TRACECLOAK_CACHE_SIZE", hide_env = true, value_delimiter = ',')]
+    #[arg(requires = "dry_run")]
+    pub cache_size: Vec<u64>,
+    /// Render every prompt, hold its length and its shared prefix against the trace, and send nothing
+    #[arg(long, env = "TRACECLOAK_VERIFY_PROMPTS", hide_env = true, value_parser = BoolishValueParser::new())]
+    #[arg(requires = "tokenizer", conflicts_with = "dry_run")]
+    pub verify_prompts: bool,
     /// When requests are sent.
     #[command(flatten, next_help_heading = "Pace")]
     pub pace: Pace,
@@ -117,6 +125,9 @@ pub struct Pace {
     /// Only sessions whose number is I modulo N, for N machines that start together
     #[arg(long, value_name = "I/N", env = "TRACECLOAK_SHARD", hide_env = true)]
     pub shard: Option<Shard>,
+    /// When to begin, such as 2026-03-01T12:00:00Z: the same for every shard
+    #[arg(long, value_name = "WHEN", env = "TRACECLOAK_START_TIME", hide_env = true)]
+    pub start_time: Option<jiff::Timestamp>,
     /// Send what is left out by default: attempts that were tried again, auxiliary requests
     #[arg(long, value_name = "LIST", env = "TRACECLOAK_INCLUDE", hide_env = true, value_delimiter = ',')]
     pub include: Vec<Include>,
@@ -134,6 +145,9 @@ pub struct Traffic {
     /// What later prompts hold of earlier answers: made-up ones, the same in every run, or what the endpoint said
     #[arg(long, env = "TRACECLOAK_HISTORY", hide_env = true, default_value = "synthetic")]
     pub history: HistoryWord,
+    /// Answers in events always, or only where the trace has them
+    #[arg(long, env = "TRACECLOAK_STREAM", hide_env = true, default_value = "always")]
+    pub stream: StreamWord,
     /// Other words than every earlier run, so that no cache knows them
     #[arg(long, env = "TRACECLOAK_CACHE_BUST", hide_env = true, value_parser = BoolishValueParser::new())]
     pub cache_bust: bool,
@@ -149,6 +163,15 @@ pub struct Traffic {
     /// Header that carries the session's id, beside those of the harness
     #[arg(long, value_name = "NAME", env = "TRACECLOAK_AFFINITY_HEADER", hide_env = true)]
     pub affinity_header: Option<String>,
+    /// Where the server's counters are, if not at /metrics of the URL; one for each worker
+    #[arg(long, value_name = "URL,…", env = "TRACECLOAK_METRICS", hide_env = true, value_delimiter = ',')]
+    pub metrics: Vec<String>,
+    /// Proxy to the endpoint, with a user and password if it wants them; none ignores the environment
+    #[arg(long, value_name = "URL|none", env = "TRACECLOAK_PROXY", hide_env = true)]
+    pub proxy: Option<String>,
+    /// Trust the certificates of this file (PEM) in place of the system's
+    #[arg(long, value_name = "FILE", env = "TRACECLOAK_CA_FILE", hide_env = true)]
+    pub ca_file: Option<PathBuf>,
     /// How often a request is sent again that the server is too busy for
     #[arg(long, value_name = "N", env = "TRACECLOAK_RETRIES", hide_env = true, default_value_t = 5)]
     pub retries: u32,
@@ -187,6 +210,15 @@ pub enum HistoryWord {
     Synthetic,
     /// What was answered.
     Generated,
+}
+
+/// `--stream`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StreamWord {
+    /// In events.
+    Always,
+    /// As recorded.
+    Recorded,
 }
 
 /// `--include`.
@@ -289,6 +321,8 @@ impl Pace {
                 OnErrorWord::Continue => OnError::Continue,
             },
             start_at: self.start_at.map(|Shares(low, high)| (low, high)),
+            first_session: self.range.map_or(0, |range| range.from),
+            from_first: self.range.is_some() && self.shard.is_none(),
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) struct State {
     pub(super) collector: Collector,
     pub(super) ended: u64,
     pub(super) in_flight: u64,
-    pub(super) sessions_begun: u64,
+    pub(super) sessions_done: u64,
     pub(super) stopping: bool,
 }
 
@@ -70,7 +70,7 @@ fn line(state: &State, forecast: &Forecast, now: Duration) -> String {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let collector = &state.collector;
     let mut parts = vec![
-        format!("sessions {}/{}", number(state.sessions_begun), number(forecast.sessions)),
+        format!("sessions {}/{}", number(state.sessions_done), number(forecast.sessions)),
         format!("requests {}/{}", number(state.ended), number(forecast.requests + forecast.primes)),
         format!("in flight {}", number(state.in_flight)),
     ];
@@ -103,12 +103,12 @@ mod tests {
             collector: Collector::new(Wants::default()),
             ended: 0,
             in_flight: 1,
-            sessions_begun: 1,
+            sessions_done: 0,
             stopping: false,
         };
         let forecast =
             Forecast { sessions: 3, requests: 1200, duration: Duration::from_secs(90), ..Forecast::default() };
         let line = line(&state, &forecast, Duration::from_secs(1));
-        assert_eq!(line, "sessions 1/3 · requests 0/1,200 · in flight 1 · 1:29 min left");
+        assert_eq!(line, "sessions 0/3 · requests 0/1,200 · in flight 1 · 1:29 min left");
     }
 }

@@ -6,84 +6,161 @@ pub mod args;
 mod live;
 mod plan;
 mod run;
+mod setup;
+mod verify;
 
-use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use hyper::HeaderMap;
-use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use zeroize::Zeroizing;
 
-use super::args::Globals;
+use super::args::{Globals, TokenizerSource};
 use super::exit::{Exit, Hint, print_to_stderr};
-use super::output::Stdout;
-use crate::analyze::{Accesses, CacheCurve};
 use crate::format;
-use crate::metrics::{Price, Wants};
+use crate::metrics::{Calibrated, Gates, Wants};
+use crate::replay::calibrate::calibrate;
 use crate::replay::call::Setup;
-use crate::replay::endpoint::endpoint;
+use crate::replay::counters::Place;
 use crate::replay::forecast::Forecast;
 use crate::replay::http::Http;
-use crate::replay::identity::Identity;
 use crate::replay::preflight::Preflight;
-use crate::replay::prompt::{self, Form, History, PromptSynthesizer};
+use crate::replay::prompt::{self, Calibration, Form, History, PromptSynthesizer};
 use crate::replay::schedule::ScheduleError;
 use crate::replay::source::Planner;
 use crate::tokenize;
 use crate::trace::{Manifest, Session};
-use args::{HistoryWord, ReplayArgs};
+use args::{HistoryWord, ReplayArgs, StreamWord};
+use setup::{cache_dir, price, random, reach, setup};
+
+/// Prompts that are rendered before a run and held against the trace.
+const SAMPLE: u64 = 64;
+
+/// How far the endpoint's counts of prompts may be from the planned ones, in thousandths, where they are fitted.
+const TOLERANCE: u32 = 20;
 
 pub(super) fn run(args: &ReplayArgs, globals: Globals) -> anyhow::Result<Exit> {
     if args.dry_run {
-        let (_, sessions, _) = read(args, None)?;
-        let forecast = forecast(args, &sessions)?;
-        let curve = curve(args, sessions.len())?;
-        let mut stdout = Stdout::new();
-        if globals.json {
-            writeln!(stdout, "{}", plan::json(&forecast, curve.as_ref()))?;
-        } else {
-            stdout.write_all(plan::text(&forecast, curve.as_ref()).as_bytes())?;
-        }
-        stdout.flush()?;
-        return Ok(Exit::Fine);
+        return plan::print(args, globals);
+    }
+    if args.verify_prompts {
+        let (manifest, _, planner) = read(args, Some(Making { calibration: None, salt: 0, sample: None }))?;
+        return verify::print(&planner.context("no prompts")?, &manifest, globals);
     }
     let output = args.output.as_deref().context("no folder for the run")?;
-    let wants = Wants { slos: args.slo.clone(), price: price(args)? };
     if output.exists() && !args.force {
         return Err(anyhow!("{} exists", output.display())).hint("choose another folder with -o, or --force");
     }
+    if args.token_ids && args.api != "completions" {
+        return Err(anyhow!("only --api completions takes token ids"));
+    }
+    let prices = price(args)?;
+    // Whatever is wrong with the trace or the pacing is found before anything is sent.
+    let forecast = forecast(args, &read(args, None)?.1)?;
     let setup = setup(args)?;
+    let reach = reach(args)?;
     let url = args.url.as_deref().unwrap_or_default();
-    let http = Http::new(url, args.traffic.connect_timeout, args.traffic.idle_timeout)
-        .context("cannot use the URL")
-        .hint("such as http://127.0.0.1:8000")?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+    let client = |url: &str| Http::new(url, &reach).context("cannot use the URL").hint("such as http://127.0.0.1:8000");
+    let http = client(url)?;
+    // Each thread that makes prompts keeps some memory for its own; more of them than cores make none sooner.
+    let makers = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .max_blocking_threads(makers)
+        .enable_all()
+        .build()
+        .context("cannot start")?;
     let found = runtime
         .block_on(Preflight::ask(&http, &setup, form(args)))
         .context("cannot replay against this endpoint")
         .hint("check --url, --model, --api and the key; nothing was measured")?;
-    if !globals.quiet {
-        for missing in found.missing(setup.exact && setup.endpoint.forces_lengths()) {
-            print_to_stderr(&format!("note: {missing}\n"));
+    let say = |note: &str| {
+        if !globals.quiet {
+            print_to_stderr(&format!("note: {note}\n"));
         }
+    };
+    found.missing(setup.exact && setup.endpoint.forces_lengths()).into_iter().for_each(say);
+    let always_stream = args.traffic.stream == StreamWord::Always;
+    let setup = Setup { always_stream, exact: setup.exact && !found.refuses_fields, ..setup };
+    let calibration = if args.tokenizer.is_none() {
+        let fitted = runtime.block_on(calibrate(&http, &setup, form(args))).context("lengths cannot be fitted");
+        Some(fitted.hint("give the endpoint's tokenizer with --tokenizer; nothing was measured")?)
+    } else {
+        None
+    };
+    if let Some(Calibration { samples, error_p50, error_p95, error_max, .. }) = calibration {
+        say(&format!(
+            "no --tokenizer: lengths are fitted to {samples} prompts that the endpoint counted; errors of {error_p50} tokens (median), \
+             {error_p95} (p95), {error_max} (most)"
+        ));
     }
-    let setup = Setup { always_stream: true, exact: setup.exact && !found.refuses_fields, ..setup };
-    let (manifest, sessions, planner) = read(args, Some(random()?))?;
-    let forecast = forecast(args, &sessions)?;
-    let source = Arc::new(planner.context("no prompts")?.finish());
+    let making = Making { calibration, salt: random()?, sample: Some(SAMPLE) };
+    let (manifest, sessions, planner) = read(args, Some(making))?;
+    let planner = planner.context("no prompts")?;
+    let gates = Gates {
+        passed: true,
+        tolerance_permille: if calibration.is_some() { TOLERANCE } else { 0 },
+        rendered: planner.verified().map(verify::rendered),
+        calibrated: calibration.map(|fit| Calibrated {
+            prompts: u64::try_from(fit.samples).unwrap_or(u64::MAX),
+            error_p50: fit.error_p50,
+            error_p95: fit.error_p95,
+            error_max: fit.error_max,
+        }),
+    };
+    if gates.rendered.is_some_and(|sample| sample.off > 0) {
+        say(
+            "prompts of the sample are not what the trace says: see --verify-prompts; the run goes on and its gate has failed",
+        );
+    }
+    let wants = Wants { slos: args.slo.clone(), price: prices, gates };
+    if forecast.unknown_outputs > 0 {
+        say(&format!(
+            "{} requests have no recorded length of the answer: one token is asked for",
+            forecast.unknown_outputs
+        ));
+    }
+    let source = Arc::new(planner.finish());
+    let places = places(args, &http, &setup, client)?;
     let run = run::Run { args, manifest: &manifest, found, wants, forecast, output };
-    runtime.block_on(run.go(http, setup, source, sessions, globals))
+    runtime.block_on(run.go(http, places, setup, source, sessions, globals))
 }
 
-/// Reads the trace: its manifest, the sessions that are replayed, and (with a salt) the plan of their prompts.
+/// Where the server's counters are. Its own headers go to nobody else.
+fn places(
+    args: &ReplayArgs,
+    http: &Http,
+    setup: &Setup,
+    client: impl Fn(&str) -> anyhow::Result<Http>,
+) -> anyhow::Result<Vec<Place<Http>>> {
+    if args.traffic.metrics.is_empty() {
+        let (path, headers) = ("/metrics".to_owned(), setup.headers.clone());
+        return Ok(vec![Place { transport: http.clone(), path, headers }]);
+    }
+    let place = |url: &String| Ok(Place { transport: client(url)?, path: String::new(), headers: HeaderMap::new() });
+    args.traffic.metrics.iter().map(place).collect()
+}
+
+/// How prompts are made.
+#[derive(Clone, Copy)]
+struct Making {
+    /// Lengths, where no tokenizer is given.
+    calibration: Option<Calibration>,
+    /// Of this run.
+    salt: u64,
+    /// About how many are verified; none for all.
+    sample: Option<u64>,
+}
+
+/// Reads the trace: its manifest, the sessions that are replayed, and the plan of their prompts, if they are to be made.
 #[expect(clippy::type_complexity, reason = "said once")]
-fn read(args: &ReplayArgs, salt: Option<u64>) -> anyhow::Result<(Manifest, Arc<[(u32, Session)]>, Option<Planner>)> {
+fn read(
+    args: &ReplayArgs,
+    making: Option<Making>,
+) -> anyhow::Result<(Manifest, Arc<[(u32, Session)]>, Option<Planner>)> {
     let trace = format::open(&args.trace)
         .with_context(|| format!("cannot open {}", args.trace.display()))
         .hint("a trace is a folder that `tracecloak convert` made")?;
     let manifest = trace.manifest().clone();
-    let mut planner = salt.map(|salt| planner(args, &manifest, salt)).transpose()?;
+    let mut planner = making.map(|making| planner(args, &manifest, making)).transpose()?;
     let (mut sessions, mut others) = (Vec::new(), Vec::new());
     let wants_all = planner.as_ref().is_some_and(Planner::wants_all);
     for (number, session) in (0_u32..).zip(trace) {
@@ -92,7 +169,8 @@ fn read(args: &ReplayArgs, salt: Option<u64>) -> anyhow::Result<(Manifest, Arc<[
         session.tools = Vec::new();
         let replayed = args.pace.takes(number);
         if let Some(planner) = &mut planner {
-            planner.add(&session, replayed).context("the prompts cannot be planned")?;
+            let sent = replayed.then(|| args.pace.pacing().sends(&session));
+            planner.add(&session, sent.as_deref()).context("the prompts cannot be planned")?;
         }
         if replayed {
             sessions.push((number, session));
@@ -106,38 +184,34 @@ fn read(args: &ReplayArgs, salt: Option<u64>) -> anyhow::Result<(Manifest, Arc<[
     if let Some(planner) = planner.as_mut().filter(|planner| planner.wants_all()) {
         let mut all: Vec<_> = sessions.iter().chain(&others).collect();
         all.sort_by_key(|(number, _)| *number);
-        planner.all(all.into_iter().map(|(_, session)| session)).context("the prompts cannot be planned")?;
+        planner.all(all.iter().map(|(_, session)| session)).context("the prompts cannot be planned")?;
     }
     Ok((manifest, sessions.into(), planner))
 }
 
-/// Which part of the prompts a cache of which size finds; only if the whole trace is replayed.
-fn curve(args: &ReplayArgs, replayed: usize) -> anyhow::Result<Option<CacheCurve>> {
-    let trace = format::open(&args.trace)?;
-    let lanes = args.pace.pacing().concurrency.unwrap_or(1);
-    let (scope, block_size) = (trace.manifest().scope, trace.manifest().block_size);
-    let (mut accesses, mut sessions) = (Accesses::new(scope, block_size, lanes), 0);
-    for session in trace {
-        accesses.add(&session?);
-        sessions += 1;
-    }
-    Ok((sessions == replayed).then(|| accesses.finish()))
-}
-
-fn planner(args: &ReplayArgs, manifest: &Manifest, salt: u64) -> anyhow::Result<Planner> {
-    let (tokenizer, layout, _) =
-        tokenize::load(&super::convert::spec(&args.tokenizer)).context("cannot use the tokenizer")?;
+fn planner(args: &ReplayArgs, manifest: &Manifest, making: Making) -> anyhow::Result<Planner> {
     let generated = args.traffic.history == HistoryWord::Generated;
     let setup = prompt::Setup {
-        seed: if args.traffic.cache_bust { salt } else { args.pace.seed },
+        seed: if args.traffic.cache_bust { making.salt } else { args.pace.seed },
         form: form(args),
         history: if generated { History::Generated } else { History::Synthetic },
+        cache_dir: cache_dir(),
         ..prompt::Setup::new(manifest.block_size)
     };
-    let synthesizer = PromptSynthesizer::new(&tokenizer, layout, setup)
+    let made = match (&args.tokenizer, making.calibration) {
+        (None, Some(calibration)) => PromptSynthesizer::calibrated(&calibration, setup),
+        (source, _) => {
+            let source = source.as_ref().unwrap_or(&TokenizerSource::Builtin);
+            let (tokenizer, layout, _) =
+                tokenize::load(&super::convert::spec(source)).context("cannot use the tokenizer")?;
+            PromptSynthesizer::new(&tokenizer, layout, setup)
+        }
+    };
+    let synthesizer = made
         .context("prompts cannot be made")
         .hint("completions as token ids (--api completions --token-ids) work with any tokenizer")?;
-    Ok(Planner::new(synthesizer, manifest.scope, generated))
+    let every = making.sample.map_or(1, |sample| (manifest.totals.requests / sample).max(1));
+    Ok(Planner::new(synthesizer, manifest.scope, generated, every))
 }
 
 fn forecast(args: &ReplayArgs, sessions: &Arc<[(u32, Session)]>) -> anyhow::Result<Forecast> {
@@ -162,62 +236,4 @@ fn form(args: &ReplayArgs) -> Form {
         "completions" => Form::Text,
         _ => Form::Chat,
     }
-}
-
-fn setup(args: &ReplayArgs) -> anyhow::Result<Setup> {
-    let mut headers = HeaderMap::new();
-    for header in &args.traffic.header {
-        let (name, value) = header.split_once(':').context("a header is NAME:VALUE")?;
-        let name: HeaderName = name.trim().parse().context("a header has a name that cannot be sent")?;
-        headers.insert(name, secret(value.trim())?);
-    }
-    if let Some(key) = key(args)? {
-        headers.insert(AUTHORIZATION, secret(&Zeroizing::new(format!("Bearer {}", &*key)))?);
-        if args.api == "messages" {
-            headers.insert("x-api-key", secret(&key)?);
-        }
-    }
-    let affinity = args.traffic.affinity_header.as_ref().map(|name| name.parse::<HeaderName>());
-    let affinity = affinity.transpose().context("--affinity-header cannot be sent")?;
-    let mut run = [0; 32];
-    getrandom::fill(&mut run).context("the system gives no randomness")?;
-    Ok(Setup {
-        endpoint: endpoint(&args.api).context("no such API")?,
-        model: args.model.clone().unwrap_or_default(),
-        always_stream: true,
-        exact: true,
-        headers,
-        identity: Identity::new(run, affinity),
-        retries: args.traffic.retries,
-    })
-}
-
-/// A header value that is never shown.
-fn secret(value: &str) -> anyhow::Result<HeaderValue> {
-    let mut value = HeaderValue::from_str(value).map_err(|_| anyhow!("a header's value cannot be sent"))?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-#[expect(clippy::disallowed_methods, reason = "the key may be in the environment, whose variable the user names")]
-fn key(args: &ReplayArgs) -> anyhow::Result<Option<Zeroizing<String>>> {
-    let key = match (&args.traffic.api_key_env, &args.traffic.api_key_file) {
-        (Some(name), _) => std::env::var(name).map_err(|_| anyhow!("the variable {name} is not set"))?,
-        (None, Some(path)) => {
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
-        }
-        (None, None) => return Ok(None),
-    };
-    Ok(Some(Zeroizing::new(Zeroizing::new(key).trim().to_owned())))
-}
-
-fn price(args: &ReplayArgs) -> anyhow::Result<Option<Price>> {
-    let items = args.price.iter().map(String::as_str);
-    if args.price.is_empty() { Ok(None) } else { Ok(Some(Price::parse(items).context("--price")?)) }
-}
-
-fn random() -> anyhow::Result<u64> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).context("the system gives no randomness")?;
-    Ok(u64::from_le_bytes(bytes))
 }

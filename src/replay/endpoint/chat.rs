@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::openai::{Rest, read};
-use super::{Answer, Ask, Endpoint, Turn, turns};
+use super::{Answer, Ask, Endpoint, Turn, json, turns};
 use crate::replay::prompt::PromptForm;
 
 /// `/v1/chat/completions`.
@@ -28,7 +28,7 @@ impl Endpoint for Chat {
     }
 
     fn body(&self, ask: &Ask<'_>, prompt: &PromptForm) -> Option<Vec<u8>> {
-        serde_json::to_vec(&Body { messages: turns(prompt)?, rest: Rest::new(ask) }).ok()
+        json(prompt, &Body { messages: turns(prompt)?, rest: Rest::new(ask) })
     }
 
     fn event(&self, data: &[u8], answer: &mut Answer) -> bool {

@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::openai::{Rest, read};
-use super::{Answer, Ask, Endpoint};
+use super::{Answer, Ask, Endpoint, json};
 use crate::replay::prompt::PromptForm;
 
 /// `/v1/completions`.
@@ -35,12 +35,12 @@ impl Endpoint for Completions {
     }
 
     fn body(&self, ask: &Ask<'_>, prompt: &PromptForm) -> Option<Vec<u8>> {
-        let prompt = match prompt {
+        let sent = match prompt {
             PromptForm::Text(text) => Prompt::Text(text),
             PromptForm::Tokens(tokens) => Prompt::Tokens(tokens),
             PromptForm::Chat(_) => return None,
         };
-        serde_json::to_vec(&Body { prompt, rest: Rest::new(ask) }).ok()
+        json(prompt, &Body { prompt: sent, rest: Rest::new(ask) })
     }
 
     fn event(&self, data: &[u8], answer: &mut Answer) -> bool {

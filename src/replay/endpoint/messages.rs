@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Ask, Endpoint, Turn, turns};
+use super::{Answer, Ask, Endpoint, Turn, json, turns};
 use crate::replay::prompt::PromptForm;
 
 /// `/v1/messages`.
@@ -82,7 +82,7 @@ impl Endpoint for Messages {
         let system = messages.drain(..head).map(|turn| turn.content).collect::<Vec<_>>().join("\n\n");
         messages.iter_mut().filter(|turn| turn.role == "system").for_each(|turn| turn.role = "user");
         let (model, max_tokens, stream) = (ask.model, ask.max_tokens, ask.stream);
-        serde_json::to_vec(&Body { model, max_tokens, stream, system, messages }).ok()
+        json(prompt, &Body { model, max_tokens, stream, system, messages })
     }
 
     fn event(&self, data: &[u8], answer: &mut Answer) -> bool {

@@ -137,13 +137,25 @@ fn role(role: Role) -> &'static str {
 
 /// A message of a body.
 #[derive(serde::Serialize)]
-struct Turn<'a> {
+pub(super) struct Turn<'a> {
     role: &'static str,
     content: &'a str,
 }
 
+/// A body as JSON, in room that it fills: bodies are large, and many are in flight.
+fn json(prompt: &PromptForm, body: &impl serde::Serialize) -> Option<Vec<u8>> {
+    let room = match prompt {
+        PromptForm::Chat(messages) => messages.iter().map(|message| message.content.len() + 64).sum(),
+        PromptForm::Text(text) => text.len(),
+        PromptForm::Tokens(tokens) => 7 * tokens.len(),
+    };
+    let mut bytes = Vec::with_capacity(room + 512);
+    serde_json::to_writer(&mut bytes, body).ok()?;
+    Some(bytes)
+}
+
 /// The messages of a prompt; a text is one message of the user. None for token ids.
-fn turns(prompt: &PromptForm) -> Option<Vec<Turn<'_>>> {
+pub(super) fn turns(prompt: &PromptForm) -> Option<Vec<Turn<'_>>> {
     match prompt {
         PromptForm::Chat(messages) => {
             Some(messages.iter().map(|message| Turn { role: role(message.role), content: &message.content }).collect())

@@ -5,7 +5,7 @@
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Ask, Endpoint, Turn, turns};
+use super::{Answer, Ask, Endpoint, Turn, json, turns};
 use crate::replay::prompt::PromptForm;
 
 /// `/v1/responses`.
@@ -75,7 +75,7 @@ impl Endpoint for Responses {
 
     fn body(&self, ask: &Ask<'_>, prompt: &PromptForm) -> Option<Vec<u8>> {
         let (model, max_output_tokens, stream) = (ask.model, ask.max_tokens, ask.stream);
-        serde_json::to_vec(&Body { model, input: turns(prompt)?, max_output_tokens, stream, store: false }).ok()
+        json(prompt, &Body { model, input: turns(prompt)?, max_output_tokens, stream, store: false })
     }
 
     fn event(&self, data: &[u8], answer: &mut Answer) -> bool {

@@ -12,6 +12,7 @@ mod vocabulary;
 mod wrapping;
 
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use crate::tokenize::{Encoder, Layout, Role, Token, Tokenizer};
 use crate::trace::Session;
@@ -22,7 +23,7 @@ use self::stream::Stream;
 
 pub use self::calibrate::{Calibration, Sample, probes};
 pub use self::layout::PromptTree;
-pub use self::verify::{Named, Verifier, VerifyReport};
+pub use self::verify::{Found, Named, Verifier, VerifyReport};
 pub use self::vocabulary::{Vocabulary, VocabularyError};
 pub use self::wrapping::{TemplateError, Wrapping};
 
@@ -179,7 +180,8 @@ pub struct PromptSynthesizer {
 /// What counts tokens.
 struct Counter {
     tokenizer: Tokenizer,
-    layout: Box<dyn Layout>,
+    /// Behind a lock only so that prompts can be made on several threads, none of which uses it.
+    layout: Mutex<Box<dyn Layout>>,
 }
 
 impl PromptSynthesizer {
@@ -195,7 +197,7 @@ impl PromptSynthesizer {
             Form::Tokens => Wrapping::plain(0),
         };
         let content = Content::new(vocabulary, setup.seed, None);
-        let counter = Some(Counter { tokenizer: tokenizer.clone(), layout });
+        let counter = Some(Counter { tokenizer: tokenizer.clone(), layout: Mutex::new(layout) });
         Ok(Self { setup, wrapping, content, counter })
     }
 
@@ -237,9 +239,18 @@ impl PromptSynthesizer {
     ///
     /// # Errors
     /// Where the request is too short for its template, or not in the tree.
-    pub fn prompt(&mut self, tree: &PromptTree, request: u64) -> Result<Prompt, PromptError> {
-        let (stream, shortfall, prefix) = self.stream(tree, request)?;
-        let planned_shared = match prefix.map(|prefix| self.stream(tree, prefix)) {
+    pub fn prompt(&self, tree: &PromptTree, request: u64) -> Result<Prompt, PromptError> {
+        let (_, _, prefix) = tree.sent(request)?;
+        self.prompt_beside(tree, request, prefix)
+    }
+
+    /// The same, with what it shares with the prompt of `other` in place of its prefix request.
+    ///
+    /// # Errors
+    /// As [`Self::prompt`].
+    pub fn prompt_beside(&self, tree: &PromptTree, request: u64, other: Option<u64>) -> Result<Prompt, PromptError> {
+        let (stream, shortfall, _) = self.stream(tree, request)?;
+        let planned_shared = match other.map(|other| self.stream(tree, other)) {
             Some(Ok((other, ..))) => stream.shared_with(&other, &self.wrapping, &self.content),
             _ => self.head_tokens(),
         };
@@ -255,7 +266,8 @@ impl PromptSynthesizer {
             (Form::Tokens, Some(tokens)) => tokens.to_vec(),
             (Form::Chat, _) => {
                 let vocabulary = self.content.vocabulary();
-                self.wrapping.answer(&mut *counter.layout, vocabulary, answer.text)?
+                let layout = counter.layout.get_mut().unwrap_or_else(PoisonError::into_inner);
+                self.wrapping.answer(&mut **layout, vocabulary, answer.text)?
             }
             _ => {
                 let mut tokens = Vec::new();
@@ -266,6 +278,11 @@ impl PromptSynthesizer {
         let length = u32::try_from(tokens.len()).ok().filter(|&length| length > 0)?;
         tree.own_mark(request)?.real = Some(Real { text: answer.text.to_owned(), tokens });
         Some(length)
+    }
+
+    /// Whether its prompts can be rendered here.
+    pub fn can_render(&self) -> bool {
+        self.counter.is_some()
     }
 
     /// What the template adds; empty where there is none.

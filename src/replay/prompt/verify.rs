@@ -4,12 +4,13 @@
 //! tree's blocks and a fixed number of tokens.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::PoisonError;
 
 use crate::tokenize::{Encoder, Token};
 use crate::trace::{PrefixTree, Request, Session};
 
 use super::wrapping::lay_turns;
-use super::{PromptError, PromptForm, PromptSynthesizer, PromptTree, Shortfall, TreeBase};
+use super::{PromptError, PromptForm, PromptSynthesizer, PromptTree, Shortfall};
 
 /// Tokens of rendered prompts that are kept to compare later ones with: 64 MiB.
 const KEPT: usize = 1 << 24;
@@ -47,7 +48,9 @@ pub struct VerifyReport {
     pub too_small: u64,
     /// Requests that are too short for the template: they have no prompt.
     pub too_short: u64,
-    /// The first of the requests that fall short, by row id.
+    /// Requests that are not exact, though nothing says why.
+    pub off: u64,
+    /// The first of the requests that fall short or are not exact, by row id.
     pub named: Vec<(u64, Named)>,
 }
 
@@ -58,13 +61,23 @@ pub enum Named {
     Error(PromptError),
     /// It shares less.
     Shortfall(Shortfall),
+    /// It is not what the trace says: what was found of it, and what the trace says.
+    Off(Found, Found),
+}
+
+/// A prompt as the trace describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Tokens.
+    pub tokens: u32,
+    /// Full blocks shared with the prefix request.
+    pub shared_blocks: u32,
 }
 
 impl VerifyReport {
     /// Whether every request that was not named is exact.
     pub fn is_exact(&self) -> bool {
-        let counts = [self.length_exact, self.prefix_exact, self.blocks_exact, self.planned_exact];
-        counts.iter().all(|&count| count == self.requests)
+        self.off == 0
     }
 
     fn name(&mut self, request: u64, why: Named) {
@@ -81,9 +94,7 @@ fn worse(worst: &mut Option<(u32, u64)>, difference: u32, request: u64) {
 }
 
 /// Verifies tree after tree.
-pub struct Verifier<'a> {
-    synthesizer: &'a mut PromptSynthesizer,
-    base: TreeBase,
+pub struct Verifier {
     /// The trace's own block ids.
     blocks: PrefixTree,
     /// First tokens behind the head of prompts that share nothing.
@@ -91,29 +102,39 @@ pub struct Verifier<'a> {
     report: VerifyReport,
 }
 
-impl<'a> Verifier<'a> {
-    /// Nothing verified yet.
-    pub fn new(synthesizer: &'a mut PromptSynthesizer) -> Self {
+impl Verifier {
+    /// Nothing verified yet of the prompts of this synthesizer.
+    pub fn new(synthesizer: &PromptSynthesizer) -> Self {
         let report = VerifyReport { head_tokens: synthesizer.head_tokens(), ..VerifyReport::default() };
-        Self { synthesizer, base: TreeBase::default(), blocks: PrefixTree::new(), firsts: HashSet::new(), report }
+        Self { blocks: PrefixTree::new(), firsts: HashSet::new(), report }
     }
 
-    /// Renders the prompts of one scope for which `pick` says so, by row id: all, or a sample.
+    /// Renders the prompts of one scope, planned as `tree`, for which `pick` says so, by row id: all, or a sample.
     ///
     /// # Errors
     /// Where a prefix request is not in the tree, or the template refuses a prompt.
-    pub fn scope(&mut self, sessions: &[&Session], pick: impl Fn(u64) -> bool) -> Result<(), PromptError> {
-        let tree = self.synthesizer.tree(&mut self.base, sessions.iter().copied())?;
-        let size = self.synthesizer.setup.block_size.max(1);
+    pub fn scope<'a>(
+        &mut self,
+        synthesizer: &mut PromptSynthesizer,
+        tree: &PromptTree,
+        sessions: impl IntoIterator<Item = &'a Session>,
+        pick: impl Fn(u64) -> bool,
+    ) -> Result<(), PromptError> {
+        let size = synthesizer.setup.block_size.max(1);
         let mut scope = Scope::default();
         self.blocks.begin_session();
-        for (request, row) in tree.requests().zip(sessions.iter().flat_map(|session| &session.requests)) {
+        for (request, row) in tree.requests().zip(sessions.into_iter().flat_map(|session| &session.requests)) {
             self.blocks.push(&row.prefix, row.blocks(size)).map_err(|_| PromptError::OutsideTree { request })?;
             if pick(request) {
-                self.request(&tree, &mut scope, request, row)?;
+                self.request(synthesizer, tree, &mut scope, request, row)?;
             }
         }
         Ok(())
+    }
+
+    /// What was found so far.
+    pub fn report(&self) -> &VerifyReport {
+        &self.report
     }
 
     /// What was found.
@@ -123,12 +144,13 @@ impl<'a> Verifier<'a> {
 
     fn request(
         &mut self,
+        synthesizer: &mut PromptSynthesizer,
         tree: &PromptTree,
         scope: &mut Scope,
         request: u64,
         row: &Request,
     ) -> Result<(), PromptError> {
-        let prompt = match self.synthesizer.prompt(tree, request) {
+        let prompt = match synthesizer.prompt(tree, request) {
             Ok(prompt) => prompt,
             Err(error @ PromptError::TooShort { .. }) => {
                 self.report.too_short += 1;
@@ -137,14 +159,14 @@ impl<'a> Verifier<'a> {
             }
             Err(error) => return Err(error),
         };
-        let size = self.synthesizer.setup.block_size.max(1);
-        let tokens = self.synthesizer.render(&prompt.form)?;
+        let size = synthesizer.setup.block_size.max(1);
+        let tokens = synthesizer.render(&prompt.form)?;
         if let Some(prefix) = row.prefix.request {
-            scope.keep(self.synthesizer, tree, prefix)?;
+            scope.keep(synthesizer, tree, prefix)?;
         }
         // A prefix request that has no prompt leaves the head.
         let other = row.prefix.request.and_then(|prefix| scope.kept.get(prefix));
-        let shared = common(&tokens, other.unwrap_or(&self.synthesizer.wrapping.head));
+        let shared = common(&tokens, other.unwrap_or(&synthesizer.wrapping.head));
         let length = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
         let report = &mut self.report;
         if let Some(shortfall) = prompt.shortfall {
@@ -153,12 +175,10 @@ impl<'a> Verifier<'a> {
         } else {
             report.requests += 1;
             report.tokens += u64::from(length);
-            report.length_exact += u64::from(length == row.input_tokens && length == prompt.tokens);
             worse(&mut report.worst_length, length.abs_diff(row.input_tokens), request);
             // A prefix request that falls short itself is no measure.
             let fair = row.prefix.request.is_none_or(|prefix| !tree.falls_short(prefix));
             let blocks = if row.prefix.request.is_none() { 0 } else { shared / size };
-            report.prefix_exact += u64::from(!fair || blocks == row.prefix.shared_blocks);
             if fair {
                 worse(&mut report.worst_prefix, blocks.abs_diff(row.prefix.shared_blocks), request);
             }
@@ -166,9 +186,23 @@ impl<'a> Verifier<'a> {
             let exact =
                 whole.map_or(row.prefix.shared_blocks * size, |whole| u32::try_from(whole.len()).unwrap_or(u32::MAX));
             report.prefix_to_the_token += u64::from(row.prefix.request.is_none() || shared == exact);
-            report.planned_exact += u64::from(shared == prompt.planned_shared);
-            report.blocks_exact +=
-                u64::from(scope.ids.agree(&tokens, size, report.head_tokens, &self.blocks.block_runs(request)));
+            let met = [
+                (&mut report.length_exact, length == row.input_tokens && length == prompt.tokens),
+                (&mut report.prefix_exact, !fair || blocks == row.prefix.shared_blocks),
+                (&mut report.planned_exact, shared == prompt.planned_shared),
+                (
+                    &mut report.blocks_exact,
+                    scope.ids.agree(&tokens, size, report.head_tokens, &self.blocks.block_runs(request)),
+                ),
+            ];
+            let off = met.iter().any(|(_, met)| !met);
+            met.into_iter().for_each(|(count, met)| *count += u64::from(met));
+            if off {
+                report.off += 1;
+                let found = Found { tokens: length, shared_blocks: blocks };
+                let said = Found { tokens: row.input_tokens, shared_blocks: row.prefix.shared_blocks };
+                report.name(request, Named::Off(found, said));
+            }
         }
         if row.prefix.request.is_none() {
             report.roots += 1;
@@ -188,7 +222,8 @@ impl PromptSynthesizer {
         Ok(match form {
             PromptForm::Chat(messages) => {
                 let texts: Vec<&str> = messages.iter().map(|message| &*message.content).collect();
-                lay_turns(&mut *counter.layout, &texts).map_err(super::TemplateError::from)?
+                let layout = counter.layout.get_mut().unwrap_or_else(PoisonError::into_inner);
+                lay_turns(&mut **layout, &texts).map_err(super::TemplateError::from)?
             }
             PromptForm::Text(text) => {
                 let mut tokens = head;

@@ -167,10 +167,13 @@ impl Schedule {
         }
     }
 
-    /// Requests that will be due by `until`, to be made ready for sending. Each is named once.
+    /// Requests that will be due by `until`, to be made ready for sending: the first few that the bound on requests in flight will
+    /// let go. Each is named once.
     pub fn upcoming(&mut self, until: Duration) -> Vec<Id> {
+        const AHEAD: usize = 64;
         let until = until + self.jumped;
-        let due = self.ready.iter().take_while(|(due, _)| *due <= until).map(|(_, id)| *id);
+        let free = self.pacing.max_in_flight.map_or(AHEAD, |most| most.saturating_sub(self.in_flight) + 1);
+        let due = self.ready.iter().take(free.min(AHEAD)).take_while(|(due, _)| *due <= until).map(|(_, id)| *id);
         let new: Vec<_> = due.filter(|id| !self.named.contains(id)).collect();
         self.named.extend(&new);
         new
@@ -276,7 +279,10 @@ impl Schedule {
                 self.skip(session, Why::Stopped);
                 self.drained(session, start);
                 // One session at a time: its requests are named before the next is planned.
-                break;
+                if !self.skipped.is_empty() {
+                    break;
+                }
+                continue;
             }
             self.drained(session, start);
         }

@@ -70,6 +70,10 @@ pub struct Pacing {
     pub on_error: OnError,
     /// Begin each session at a share of its length between these two, each from 0 to 1.
     pub start_at: Option<(f64, f64)>,
+    /// The first session that any shard replays: random arrivals are drawn from it on.
+    pub first_session: u32,
+    /// Recorded arrivals count from the first of the sessions, not from the trace's beginning.
+    pub from_first: bool,
 }
 
 impl Default for Pacing {
@@ -88,6 +92,8 @@ impl Default for Pacing {
             auxiliary: false,
             on_error: OnError::StopSession,
             start_at: None,
+            first_session: 0,
+            from_first: false,
         }
     }
 }
@@ -156,6 +162,11 @@ impl Pacing {
         Ok(())
     }
 
+    /// Which requests of a session are sent, by row.
+    pub fn sends(&self, session: &Session) -> Vec<bool> {
+        super::tree::sent(session, self)
+    }
+
     /// A recorded time in the replay.
     pub(super) fn time(&self, milliseconds: u64) -> Duration {
         scaled(milliseconds, self.time_scale)
@@ -170,10 +181,12 @@ impl Pacing {
     /// When each of the sessions `numbers` (rising) arrives. What is drawn for a session depends on its number alone, so that
     /// shards of one replay fit together.
     pub(super) fn arrivals(&self, sessions: &[(u32, Session)]) -> Vec<Duration> {
-        let (mut at, mut next) = (0.0, sessions.first().map_or(0, |(number, _)| *number));
+        let (mut at, mut next) = (0.0, self.first_session);
+        let first = sessions.iter().filter_map(|(_, session)| session.start_ms).min().unwrap_or(0);
+        let base = if self.from_first { first } else { 0 };
         let mut arrive = |(number, session): &(u32, Session)| match self.arrival {
             Arrival::Immediate => Duration::ZERO,
-            Arrival::Recorded => self.time(session.start_ms.unwrap_or(0)),
+            Arrival::Recorded => self.time(session.start_ms.unwrap_or(0).saturating_sub(base)),
             Arrival::Poisson(rate) => {
                 while next <= *number {
                     at += -(1.0 - self.draw(next, 0)).ln() / rate;

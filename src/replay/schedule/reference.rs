@@ -214,10 +214,46 @@ fn arrivals_of_shards_fit_together() {
     let pacing = Pacing { arrival: Arrival::Poisson(2.0), seed: 7, ..Pacing::default() };
     let all: Vec<(u32, Session)> = (0..20).map(|number| (number, family())).collect();
     let whole = pacing.arrivals(&all);
-    let shard: Vec<_> = all.iter().filter(|(number, _)| number % 3 == 0).cloned().collect();
-    // Numbered from the first session of the whole range.
-    assert_eq!(pacing.arrivals(&shard), whole.iter().copied().step_by(3).collect::<Vec<_>>());
+    for shard in 0..3 {
+        let sessions: Vec<_> = all.iter().filter(|(number, _)| number % 3 == shard).cloned().collect();
+        let own: Vec<_> = whole.iter().copied().skip(shard as usize).step_by(3).collect();
+        assert_eq!(pacing.arrivals(&sessions), own);
+    }
     assert!(whole.is_sorted() && whole[19] > Duration::from_secs(4) && whole[19] < Duration::from_secs(25));
+}
+
+#[test]
+fn a_stop_ends_at_once_also_if_a_session_that_sends_nothing_has_yet_to_arrive() {
+    let arriving = |at, kind| {
+        let mut session = family();
+        session.start_ms = Some(at);
+        session.requests.iter_mut().for_each(|request| request.kind = kind);
+        session
+    };
+    let (turn, auxiliary) = (RequestKind::Turn, RequestKind::Auxiliary);
+    let sessions = vec![arriving(0, turn), arriving(600_000, auxiliary), arriving(3_600_000, turn)];
+    let mut schedule = schedule(sessions, Pacing { arrival: Arrival::Recorded, ..Pacing::default() });
+    let took = recorded(schedule.sessions());
+    let mut now = Duration::ZERO;
+    while now < ms(5000) {
+        match schedule.pop(now) {
+            Next::Send(due) => schedule.complete(due.id, now + took(due.id), Outcome::Fine),
+            Next::At(at) => now = at,
+            other => panic!("{other:?}"),
+        }
+    }
+    schedule.stop();
+    let rest: Vec<_> = (0..11).map(|_| schedule.pop(ms(5000))).take_while(|next| *next != Next::Done).collect();
+    assert!(rest.len() <= 10 && rest.iter().all(|next| matches!(next, Next::Skip(_, Why::Stopped))), "{rest:?}");
+}
+
+#[test]
+fn only_what_the_bound_will_let_go_is_made_ready() {
+    let pacing = Pacing { max_in_flight: Some(2), ..Pacing::default() };
+    let mut schedule = schedule((0..1000).map(|_| family()).collect(), pacing);
+    assert!(matches!(schedule.pop(Duration::ZERO), Next::Send(_)));
+    assert_eq!(schedule.upcoming(ms(50)).len(), 2);
+    assert_eq!(schedule.upcoming(ms(50)).len(), 0, "each is named once");
 }
 
 /// The slow plain reference. Left-out requests take place, but unseen.

@@ -145,7 +145,7 @@ fn ended(request: &Request) -> u64 {
 }
 
 /// Which requests are sent, by row.
-fn sent(session: &Session, pacing: &Pacing) -> Vec<bool> {
+pub(super) fn sent(session: &Session, pacing: &Pacing) -> Vec<bool> {
     let mut sent: Vec<_> = session
         .requests
         .iter()
