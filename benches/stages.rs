@@ -225,7 +225,7 @@ pub(crate) fn trace(criterion: &mut Criterion) {
                 scratch: folder.path().join("again"),
                 limits: audit::view::Limits::default(),
                 local: false,
-                source: true,
+                source: audit::SourceOutcome::default(),
                 core_dumps: false,
             };
             assert!(!audit::audit(std::slice::from_ref(&path), &options).unwrap().undecodable);
@@ -250,7 +250,7 @@ pub(crate) fn prompts(criterion: &mut Criterion) {
     for (name, form) in [("chat", Form::Chat), ("tokens", Form::Tokens)] {
         let setup = Setup { form, ..Setup::new(BLOCK) };
         let layout = Box::new(Neutral::new(tokenizer.clone()));
-        let mut synthesizer = PromptSynthesizer::new(&tokenizer, layout, setup).unwrap();
+        let synthesizer = PromptSynthesizer::new(&tokenizer, layout, setup).unwrap();
         let tree = synthesizer.tree(&mut TreeBase::default(), [&session]).unwrap();
         group.bench_function(name, |bencher| {
             bencher.iter(|| (0..100).map(|row| synthesizer.prompt(&tree, row).unwrap().tokens).sum::<u32>());

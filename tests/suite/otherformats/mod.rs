@@ -9,9 +9,7 @@ use proptest::prelude::*;
 use tempfile::tempdir;
 use tracecloak::analyze::compare::Aspect;
 use tracecloak::format::foreign::session::{agent, request, sequence};
-use tracecloak::format::foreign::{
-    ExportOptions, ForeignError, Frame, ImportOptions, ImportReport, exporter, importer, recognize,
-};
+use tracecloak::format::foreign::{ExportOptions, Frame, ImportOptions, ImportReport, exporter, recognize};
 use tracecloak::format::tokens::{Fresh, Planter, Prompt};
 use tracecloak::trace::vocab::{AgentKind, DelayKind, Evidence, Harness, Relation, Scope, Trigger, Vocabulary};
 use tracecloak::trace::{Edge, Parts, Session};
