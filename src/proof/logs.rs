@@ -145,7 +145,7 @@ fn work(scanner: &Scanner<'_>, receive: &Mutex<Receiver<Work>>) {
         match next {
             Some(Work::Raw(bytes, new)) => scanner.raw(&bytes, new),
             Some(Work::Exchange(exchange)) => scanner.exchange(&exchange),
-            Some(Work::Text(text)) => scanner.text(&text),
+            Some(Work::Text(text)) => scanner.text(&text, 0),
             None => return,
         }
     }
