@@ -116,6 +116,7 @@ pub(super) struct Told {
 }
 
 /// One exchange.
+#[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with one another")]
 pub(super) struct Draft {
     pub(super) position: Position,
     pub(super) session: Option<Tag>,

@@ -32,6 +32,9 @@ pub(super) struct RequestPlan {
     pub(super) retries: Option<usize>,
 }
 
+/// Where threads end, by the agent that headers name and the last message: the agents that ended there, each with its draft.
+type Ends = HashMap<(Option<Tag>, Node), Vec<(usize, usize)>>;
+
 /// The agents and requests of a session.
 pub(super) struct Threads {
     pub(super) agents: Vec<AgentPlan>,
@@ -46,7 +49,7 @@ impl Threads {
         let mut threads = Self { agents: vec![main], requests: Vec::new(), by_tag: HashMap::new() };
         // A session that never has tools talks without them; elsewhere a request without tools is a side request.
         let has_tools = drafts.iter().any(|draft| draft.agent.is_none() && draft.shape == Shape::Thread);
-        let mut ends: HashMap<(Option<Tag>, Node), Vec<(usize, usize)>> = HashMap::new();
+        let mut ends = Ends::new();
         let mut waiting = Waiting::new();
         let mut last: HashMap<(usize, Node, Shape), usize> = HashMap::new();
         for (at, draft) in drafts.iter().enumerate() {

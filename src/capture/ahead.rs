@@ -166,18 +166,20 @@ impl<R: Read> Iterator for Chunks<R> {
 mod tests {
     use super::*;
 
+    struct Fails;
+
+    impl Read for Fails {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(ErrorKind::InvalidData.into())
+        }
+    }
+
     #[test]
     fn bytes_come_in_order_and_an_error_behind_them() {
         let long: Vec<u8> = (0..3 * PIECE + 17).map(|at| u8::try_from(at % 251).unwrap()).collect();
         let mut out = Vec::new();
         ReadAhead::new(io::Cursor::new(long.clone())).read_to_end(&mut out).unwrap();
         assert!(out == long);
-        struct Fails;
-        impl Read for Fails {
-            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-                Err(ErrorKind::InvalidData.into())
-            }
-        }
         let mut out = Vec::new();
         let error = ReadAhead::new(io::Cursor::new(long.clone()).chain(Fails)).read_to_end(&mut out).unwrap_err();
         assert!(out == long && error.kind() == ErrorKind::InvalidData);
@@ -189,7 +191,12 @@ mod tests {
         let mut first = [0; 3];
         endless.read_exact(&mut first).unwrap();
         assert_eq!(&first, b"aaa");
-        let record = || Err(LogError { position: Default::default(), reason: crate::capture::SkipReason::Malformed });
+        let record = || {
+            Err(LogError {
+                position: crate::capture::Position::default(),
+                reason: crate::capture::SkipReason::Malformed,
+            })
+        };
         assert_eq!(ahead(Box::new(std::iter::repeat_with(record))).take(1000).count(), 1000);
     }
 

@@ -52,6 +52,7 @@ fn plan(own: &Transcript, parent: Option<&Transcript>) -> Vec<(u64, Record)> {
 }
 
 /// What a record is made of: answers and kept requests by their number.
+#[derive(Clone, Copy)]
 enum Record {
     Broken(LogError),
     Answered(usize, Option<usize>),
