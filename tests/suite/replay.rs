@@ -62,7 +62,7 @@ fn connection(mut stream: TcpStream, answer: &Answer, seen: &Mutex<Vec<String>>,
 }
 
 /// A whole streamed chat answer of as many tokens as were asked for; half of the prompt was cached.
-fn chat(body: &Value) -> (u16, &'static str, String) {
+pub(super) fn chat(body: &Value) -> (u16, &'static str, String) {
     assert!(body["messages"].as_array().unwrap().iter().all(|message| message["content"].is_string()));
     let prompt = count(body);
     let events = format!(
