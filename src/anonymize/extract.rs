@@ -4,9 +4,9 @@
 
 use serde::Deserialize;
 
-use crate::capture::{Alike, Body, Cut, Exchange, LogError, Moment, ResponseBody, SkipReason, Text};
+use crate::capture::{Alike, Body, Exchange, LogError, Moment, ResponseBody, SkipReason, Text};
 use crate::tokenize::{Encoder, Layout};
-use crate::trace::vocab::{AgentKind, AgentType, Harness, Status, Stop, ToolClass, Vocabulary};
+use crate::trace::vocab::{AgentKind, AgentType, Harness, Stop, ToolClass, Vocabulary};
 use crate::trace::{Model, Parts, Usage};
 use crate::wire::anthropic::{self, Answer, AnswerReader, Block, Made, Message, MessagesRequest, Role, messages_from};
 use crate::wire::{WireError, openai_chat, openai_responses};
@@ -21,6 +21,7 @@ use super::prompt::{self, Normalized};
 use super::reading::{Reader, Reading, part_of, texts};
 use super::reuse::{Bodies, Progress, Sender};
 use super::scale::{Counted, Gap, Scaler};
+use super::status::status;
 
 /// Turns exchanges into drafts.
 pub(super) struct Extractor {
@@ -434,36 +435,6 @@ fn answer(exchange: &Exchange) -> Answer {
         }
     }
     reader.finish()
-}
-
-/// How the exchange ended, and whether it was cut without anybody having recorded on which side.
-fn status(exchange: &Exchange, answer: &Answer) -> (Status, bool) {
-    let cut = || match exchange.cut {
-        Some(Cut::Client) => (Status::ClientCancelled, false),
-        Some(Cut::Upstream) => (Status::NetworkError, false),
-        Some(Cut::Unknown) | None => (Status::ClientCancelled, true),
-    };
-    match exchange.status {
-        None | Some(0) => match exchange.cut {
-            Some(Cut::Client) => (Status::ClientCancelled, false),
-            _ => (Status::NetworkError, false),
-        },
-        Some(529 | 503) => (Status::Overloaded, false),
-        Some(429) => (Status::RateLimited, false),
-        Some(500..) => (Status::ServerError, false),
-        Some(400..) => (Status::ClientError, false),
-        // A client hangs up once it has read an error event, so the error comes before the cut.
-        Some(_) => match (&exchange.response, &*answer.error) {
-            (_, "overloaded_error") => (Status::Overloaded, false),
-            (_, "rate_limit_error") => (Status::RateLimited, false),
-            (_, "") if exchange.cut.is_some() => cut(),
-            (_, "") if answer.whole => (Status::Ok, false),
-            // Nothing was kept of the answer, so nothing says that it failed.
-            (ResponseBody::Lost | ResponseBody::Empty, "") => (Status::Ok, false),
-            (_, "") => cut(),
-            _ => (Status::ServerError, false),
-        },
-    }
 }
 
 fn harness(exchange: &Exchange, has_claude_session: bool) -> Harness {

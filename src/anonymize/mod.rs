@@ -26,6 +26,7 @@ mod rows;
 mod scale;
 mod select;
 mod sessions;
+mod status;
 mod threads;
 mod waiting;
 

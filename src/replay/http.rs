@@ -174,9 +174,8 @@ fn reason(error: &Error) -> TransportError {
             return TransportError::Tls;
         }
         if let Some(cause) = cause.downcast_ref::<io::Error>() {
-            let tls = cause.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()).is_some();
             return match cause.kind() {
-                _ if tls => TransportError::Tls,
+                _ if holds_tls(cause) => TransportError::Tls,
                 io::ErrorKind::TimedOut if error.is_connect() => TransportError::ConnectTimeout,
                 _ if error.is_connect() => TransportError::Connect,
                 _ => TransportError::Closed,
@@ -188,6 +187,13 @@ fn reason(error: &Error) -> TransportError {
         source = cause.source();
     }
     if error.is_connect() { TransportError::Connect } else { TransportError::Closed }
+}
+
+/// Whether an error of TLS stands in this one, however often it was wrapped.
+fn holds_tls(error: &io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<rustls::Error>() || inner.downcast_ref::<io::Error>().is_some_and(holds_tls))
 }
 
 fn broken(error: &hyper::Error) -> TransportError {
@@ -294,7 +300,7 @@ mod tests {
     }
 
     /// A TLS server on loopback whose certificate the test authority signed; its port.
-    fn secure() -> u16 {
+    fn secure(address: &str) -> u16 {
         use rustls::pki_types::PrivateKeyDer;
         let chain =
             CertificateDer::pem_slice_iter(include_bytes!("../../fixtures/tls/server.pem")).collect::<Result<_, _>>();
@@ -306,7 +312,7 @@ mod tests {
             .with_single_cert(chain.unwrap(), key)
             .unwrap();
         let config = Arc::new(config);
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind((address, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         std::thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
@@ -352,11 +358,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_private_authority_is_trusted_only_if_it_is_named() {
-        let url = format!("https://127.0.0.1:{}", secure());
+        let url = format!("https://127.0.0.1:{}", secure("127.0.0.1"));
         let trusted = Some(include_bytes!("../../fixtures/tls/ca.pem").to_vec());
         let mine = Reach { trusted, ..reach(LONG) };
         assert_eq!(status(&url, &mine).await, Ok(204));
-        assert_eq!(status(&url.replace("127.0.0.1", "127.0.0.2"), &mine).await, Err(TransportError::Tls));
+        let unnamed = format!("https://127.0.0.2:{}", secure("127.0.0.2"));
+        assert_eq!(status(&unnamed, &mine).await, Err(TransportError::Tls));
         let other = Some(include_bytes!("../../fixtures/tls/server.pem").to_vec());
         assert_eq!(status(&url, &Reach { trusted: other, ..reach(LONG) }).await, Err(TransportError::Tls));
         let none = Reach { trusted: Some(b"nothing".to_vec()), ..reach(LONG) };
@@ -374,7 +381,7 @@ mod tests {
         let head = told.recv().unwrap();
         assert!(head.starts_with("POST http://endpoint.invalid:8000/v1/x HTTP/1.1\r\n"), "{head}");
         assert!(head.contains("proxy-authorization: Basic bWU6c2VjcmV0\r\n"), "{head}");
-        let port = secure();
+        let port = secure("127.0.0.1");
         assert_eq!(status(&format!("https://127.0.0.1:{port}"), &reach).await, Ok(204));
         let head = told.recv().unwrap().to_ascii_lowercase();
         assert!(head.starts_with(&format!("connect 127.0.0.1:{port} http/1.1\r\n")), "{head}");

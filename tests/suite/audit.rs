@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use tempfile::{TempDir, tempdir};
 use tracecloak::audit::rules::Rules;
 use tracecloak::audit::view::Limits;
-use tracecloak::audit::{Baseline, CHECKS, Options, Outcome, Severity, SourceOutcome, audit, render};
+use tracecloak::audit::{Baseline, CHECKS, Finding, Options, Outcome, Severity, SourceOutcome, audit, render};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/audit")
@@ -231,7 +231,9 @@ fn our_own_traces_are_clean_and_every_changed_byte_of_them_is_seen() {
         let (_folder, trace) = own(flags);
         let outcome = look(&trace);
         assert_eq!(errors(&outcome), BTreeSet::new(), "{flags:?}: {:?}", outcome.findings);
-        assert!(!outcome.undecodable && outcome.findings.iter().all(|finding| finding.severity == Severity::Info));
+        // Sizes of tools and system prompts are a fingerprint, which the private profile publishes as it says.
+        let said = |finding: &Finding| finding.severity == Severity::Info || finding.id == "L053";
+        assert!(!outcome.undecodable && outcome.findings.iter().all(said), "{flags:?}: {:?}", outcome.findings);
         let files: Vec<PathBuf> = fs::read_dir(&trace).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(outcome.files.len(), files.len());
         for file in files {

@@ -213,7 +213,7 @@ pub fn ids(bytes: &[u8]) -> Result<Ids, RowFault> {
         if ids.counts_up() {
             let (count, length) = counting::read(rest, id.saturating_add(1));
             ids.count_on(count);
-            rest = rest.get(length..).unwrap_or_default();
+            rest = blank(rest.get(length..).unwrap_or_default());
         }
     }
 }

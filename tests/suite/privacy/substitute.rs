@@ -15,7 +15,7 @@ use super::planted;
 const MARKS: &str = "is being continued from a previous conversation task to create detailed summary of respond with text only \
     helpful assistant tasked summarizing conversations user stepped away request interrupted by doesn want proceed agent \
     launched successfully workflow background in started fork directive harness computed follows loaded notification system \
-    your this session the you are session";
+    your this session the you are session subagent spawned by orchestration script";
 
 /// Headers that recognisers read, and those that say how a body is spelled.
 const HEADERS: [&str; 6] = [
