@@ -108,7 +108,12 @@ pub(super) fn unpack(bytes: &mut [u8]) -> Vec<(u64, Vec<u8>)> {
         let Some(frame) = bytes.get_mut(start..).filter(|_| start >= past) else { continue };
         let Ok(length) = zstd::zstd_safe::find_frame_compressed_size(frame) else { continue };
         let Some(frame) = frame.get_mut(..length) else { continue };
-        let Ok(content) = zstd::bulk::decompress(frame, PAGE) else { continue };
+        // The writer states how much a page unpacks to; room for the most there may be would cost more than all else here.
+        let stated = zstd::zstd_safe::get_frame_content_size(frame).ok().flatten();
+        let Some(room) = stated.and_then(|size| usize::try_from(size).ok()).filter(|size| *size <= PAGE) else {
+            continue;
+        };
+        let Ok(content) = zstd::bulk::decompress(frame, room) else { continue };
         if zstd::bulk::compress(&content, LEVEL).is_ok_and(|again| again == frame) {
             frame.fill(0);
             past = start + length;

@@ -379,9 +379,10 @@ fn a_session_with_spawns_and_joins_takes_the_time_that_was_recorded() {
             blocks * 64
         )
     };
+    // The time of a subagent that completed is its end.
     let agent = |name: &str, t: f64, end: f64, requests: &[String]| {
         format!(
-            r#"{{"t":{t},"type":"subagent","agent_id":"{name}","subagent_type":"Explore","status":"completed","duration_ms":{},"models":["m"],"requests":[{}]}}"#,
+            r#"{{"t":{end},"type":"subagent","agent_id":"{name}","subagent_type":"Explore","status":"completed","duration_ms":{},"models":["m"],"requests":[{}]}}"#,
             (end - t) * 1000.0,
             requests.join(",")
         )
