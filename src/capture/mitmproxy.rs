@@ -7,10 +7,11 @@
 use std::io::Read;
 
 use super::body::{request_body, response_body};
-use super::buffer::{Buffer, Source};
+use super::buffer::Buffer;
 use super::exchange::{
     Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, ResponseBody, SkipReason,
 };
+use super::held::Held;
 use super::moment::micros;
 use super::reader::{Limits, LogReader, Records, Sniff};
 use super::text::Text;
@@ -31,8 +32,8 @@ impl LogReader for Mitmproxy {
     }
 
     fn read(&self, source: Box<dyn Read + Send>, limits: Limits, input: u32) -> Records {
-        let (source, flow) = (Source::new(source), Buffer::default());
-        Box::new(Flows { source, flow, limits, input, record: 0, done: false })
+        let (held, flow) = (Held::new(source), Buffer::default());
+        Box::new(Flows { held, flow, limits, input, record: 0, done: false })
     }
 }
 
@@ -63,7 +64,7 @@ fn is_flow(inside: &[u8]) -> bool {
 
 /// The flows of a file.
 struct Flows {
-    source: Source,
+    held: Held,
     flow: Buffer,
     limits: Limits,
     input: u32,
@@ -77,10 +78,11 @@ impl Flows {
         self.flow.clear();
         let (mut length, mut begun) = (0_u64, false);
         let mut left = loop {
-            let Some(byte) = self.source.chunk()?.first().copied() else {
+            self.held.hold(1)?;
+            let Some(byte) = self.held.ahead().first().copied() else {
                 return if begun { Err(SkipReason::Truncated) } else { Ok(false) };
             };
-            self.source.consume(1);
+            self.held.pass(1);
             match byte {
                 b'0'..=b'9' if length < 1 << 40 => length = length * 10 + u64::from(byte - b'0'),
                 b':' if begun => break length.saturating_add(1),
@@ -92,17 +94,17 @@ impl Flows {
         };
         let too_large = length > self.limits.record_bytes;
         while left > 0 {
-            let chunk = self.source.chunk()?;
-            if chunk.is_empty() {
+            if !self.held.hold(1)? {
                 return Err(SkipReason::Truncated);
             }
-            let part = chunk.get(..usize::try_from(left).unwrap_or(usize::MAX)).unwrap_or(chunk);
+            let ahead = self.held.ahead();
+            let part = ahead.get(..usize::try_from(left).unwrap_or(usize::MAX)).unwrap_or(ahead);
             if !too_large {
                 self.flow.push(part);
             }
             let taken = part.len();
             left -= u64::try_from(taken).unwrap_or(left);
-            self.source.consume(taken);
+            self.held.pass(taken);
         }
         if too_large {
             self.flow.clear();
@@ -119,7 +121,7 @@ impl Iterator for Flows {
             if self.done {
                 return None;
             }
-            let position = Position { input: self.input, record: self.record + 1, offset: self.source.offset() };
+            let position = Position { input: self.input, record: self.record + 1, offset: self.held.offset() };
             let parsed = match self.take() {
                 Ok(false) => return None,
                 Ok(true) if self.flow.as_slice().is_empty() => Err(SkipReason::TooLarge),

@@ -5,10 +5,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crate::format::foreign::session::request;
 use crate::format::{Checker, FormatError, TraceSink, TraceSource};
 use crate::trace::manifest::{ToolName, ToolVersion};
-use crate::trace::vocab::{DelayKind, Evidence, Harness, Relation, RequestKind, Scope, Status, Trigger};
-use crate::trace::{Edge, Manifest, Model, Parts, Prefix, PrefixTree, Request, Session, Usage};
+use crate::trace::vocab::{DelayKind, Evidence, Harness, Relation, Scope, Trigger};
+use crate::trace::{Edge, Manifest, PrefixTree, Request, Session};
 
 use super::linear::MAIN;
 
@@ -25,29 +26,7 @@ pub(super) fn session_of(rows: &[(u32, Option<u32>)]) -> Session {
         let shared = before.map_or(0, |before| rows[before as usize].0 / 64);
         let mut prefix = tree.insert(before.map(u64::from), shared, input_tokens / 64);
         prefix.extends = prefix.request.is_some() && prefix.request == before.map(u64::from);
-        requests.push(Request {
-            agent: 0,
-            turn,
-            kind: RequestKind::Turn,
-            model: Model::other(0),
-            input_tokens,
-            output_tokens: Some(400),
-            prefix: Prefix { ..prefix },
-            start_ms: None,
-            duration_ms: None,
-            ttft_ms: None,
-            stop: None,
-            status: Status::Ok,
-            attempt: 0,
-            streaming: None,
-            max_tokens: None,
-            usage: Usage::default(),
-            tools_tokens: None,
-            system_tokens: None,
-            messages: None,
-            input_parts: Parts::default(),
-            output_parts: Parts::default(),
-        });
+        requests.push(Request { turn, prefix, ..request(input_tokens, Some(400)) });
     }
     let edges = (1..u32::try_from(rows.len()).unwrap().max(1)).map(|to| Edge {
         to,
