@@ -7,18 +7,15 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::buffer::Buffer;
 use super::exchange::{Alike, Body, Exchange, Position, SkipReason};
 use super::json::{self, Part};
+use super::known::{Grown, Joint, Known, SHORT, is_string};
 use super::lines::Parse;
 use super::reader::Limits;
 use super::text::Text;
-
-/// Bodies shorter than this are parsed whole.
-const SHORT: usize = 4 << 10;
 
 /// How far into a record its body may begin.
 pub(super) const HEAD: usize = 64 << 10;
@@ -26,59 +23,14 @@ pub(super) const HEAD: usize = 64 << 10;
 /// Bodies kept at most.
 const BODIES: usize = 1024;
 
-/// Bytes that are compared before whole bodies are.
-const PROBE: usize = 64;
-
-/// A unit of a string is no longer than this: two `\u` escapes that are one character.
-const UNIT: usize = 12;
-
-/// A place between two units of a string.
-#[derive(Clone, Copy)]
-pub(super) struct Unit {
-    /// Offset in the string as the record holds it, with its quotes.
-    pub(super) at: usize,
-    /// Offset in what it stands for.
-    pub(super) unescaped: usize,
-}
-
-/// A body as a record holds it.
-struct Known {
-    /// The JSON value: a string or an object.
-    value: Text,
-    /// The body that it stands for.
-    body: Text,
-    /// Places in a string, in order.
-    units: Vec<Unit>,
-    /// Offsets in the body, in order, behind elements of arrays in its object.
-    ends: Vec<usize>,
-}
-
-impl Known {
-    fn is_string(&self) -> bool {
-        is_string(self.value.as_bytes())
-    }
-
-    /// How many places there are from which parsing can go on, and how many of them lie in the first `equal` bytes.
-    fn places(&self, equal: usize) -> (usize, usize) {
-        if self.is_string() {
-            (self.units.len(), self.units.partition_point(|unit| unit.at + UNIT <= equal))
-        } else {
-            (self.ends.len(), self.ends.partition_point(|end| *end <= equal))
-        }
-    }
-
-    /// Bytes of the value and, for a string, of the body.
-    fn size(&self) -> usize {
-        let unescaped = if self.is_string() { self.body.as_bytes().len() } else { 0 };
-        self.value.as_bytes().len() + unescaped
-    }
-}
+/// Stands for a body in a record: no number, which what follows could make longer.
+const STAND_IN: &[u8] = b"{}";
 
 /// What a reader gets to parse: a record, or what is left of it when its body was taken out.
 pub(super) struct Record<'a> {
-    /// The record as JSON; where the body was taken out, a 0 stands for it.
+    /// The record as JSON; where the body was taken out, an empty object stands for it.
     pub(super) json: &'a str,
-    /// Where the 0 stands, and the body.
+    /// Where that stands, and the body.
     lifted: Option<(usize, Text)>,
     /// Whether the reader found the body where it was taken out.
     met: Cell<bool>,
@@ -101,13 +53,9 @@ impl<'a> Record<'a> {
         if !self.keep || raw.get().len() < SHORT {
             return json::text(raw);
         }
-        let (mut units, mut ends) = (Vec::new(), Vec::new());
-        let escaped = raw.get().strip_prefix('"')?.strip_suffix('"')?.as_bytes();
-        let mut body = Vec::with_capacity(escaped.len());
-        json::unescape(escaped, 1, &mut body, &mut units);
-        json::scan(&body, u32::MAX, &mut ends);
-        let (value, body) = (Text::from(raw.get()), Text::from(body));
-        self.kept.replace(Some(Known { value, body: body.clone(), units, ends }));
+        let known = Known::string(raw)?;
+        let body = known.body.clone();
+        self.kept.replace(Some(known));
         Some(body)
     }
 
@@ -118,15 +66,13 @@ impl<'a> Record<'a> {
             return limits.check(body).map(Some);
         }
         let mut ends = Vec::new();
-        if json::scan(raw.get().as_bytes(), limits.depth, &mut ends) {
-            return Err(SkipReason::TooDeep);
-        }
+        json::scan(raw.get().as_bytes(), limits.depth, &mut ends).ok_or(SkipReason::TooDeep)?;
         if is_string(raw.get().as_bytes()) {
             return self.text(raw).map(|body| limits.check(body)).transpose();
         }
         let body = limits.check(Text::from(raw.get()))?;
         if self.keep && raw.get().len() >= SHORT {
-            self.kept.replace(Some(Known { value: body.clone(), body: body.clone(), units: Vec::new(), ends }));
+            self.kept.replace(Some(Known::object(body.clone(), ends)));
         }
         Ok(Some(body))
     }
@@ -142,8 +88,13 @@ impl<'a> Record<'a> {
     }
 }
 
-fn is_string(value: &[u8]) -> bool {
-    value.first() == Some(&b'"')
+/// Which body a record's goes on from.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    index: usize,
+    /// How many leading bytes are equal.
+    equal: usize,
+    joint: Option<Joint>,
 }
 
 /// The latest bodies of an input.
@@ -167,7 +118,22 @@ impl Familiar {
 
     /// Parses a record. A reason of `Truncated` means: not whole JSON.
     pub(super) fn parse(&mut self, record: &[u8], position: Position, parse: Parse) -> Result<Exchange, SkipReason> {
-        if let Some(exchange) = self.parse_from_mark(record, position, parse) {
+        let start = self.body_at(record);
+        let found = start.and_then(|start| Some((start, self.find(record.get(start..)?)?)));
+        self.parse_found(record, found, position, parse)
+    }
+
+    /// Parses a record, of which it is known where its body begins, and like which one.
+    pub(super) fn parse_found(
+        &mut self,
+        record: &[u8],
+        found: Option<(usize, Found)>,
+        position: Position,
+        parse: Parse,
+    ) -> Result<Exchange, SkipReason> {
+        if let Some((start, found)) = found
+            && let Some(exchange) = self.parse_from_mark(record, start, found, position, parse)
+        {
             return Ok(exchange);
         }
         let json = std::str::from_utf8(record).map_err(|error| match error.error_len() {
@@ -183,14 +149,20 @@ impl Familiar {
         Ok(exchange)
     }
 
-    /// Parses a record from where its body parts from one that is known; nothing if there is none, or in any doubt.
-    fn parse_from_mark(&mut self, record: &[u8], position: Position, parse: Parse) -> Option<Exchange> {
-        let start = self.body_at(record)?;
+    /// Parses a record from where its body parts from one that is known; nothing in any doubt.
+    fn parse_from_mark(
+        &mut self,
+        record: &[u8],
+        start: usize,
+        Found { index, equal, joint }: Found,
+        position: Position,
+        parse: Parse,
+    ) -> Option<Exchange> {
         let value = record.get(start..)?;
-        let (index, equal) = self.find(value)?;
-        let (known, length, familiar) = self.grown(index, equal, value)?;
+        let old = self.known.get(index)?;
+        let Grown { known, length, familiar } = old.grown(value, equal, joint, self.limits, &mut self.scratch)?;
         self.scratch.clear();
-        for piece in [record.get(..start)?, b"0", value.get(length..)?] {
+        for piece in [record.get(..start)?, STAND_IN, value.get(length..)?] {
             self.scratch.push(piece);
         }
         let json = std::str::from_utf8(self.scratch.as_slice()).ok()?;
@@ -226,66 +198,25 @@ impl Familiar {
         self.known.iter().map(|known| known.value.as_bytes().len()).max().unwrap_or(0)
     }
 
-    /// How much of the string at the start of `value` is known: up to a place between two units, before its end.
-    pub(super) fn known_string(&self, value: &[u8]) -> Option<usize> {
-        let (index, equal) = self.find(value)?;
-        let known = self.known.get(index)?;
-        let (_, shared) = known.places(equal);
-        known.units.get(shared.checked_sub(1)?).map(|unit| unit.at)
+    /// How much of the string at the start of `value` is known, as [`Known::familiar`] says.
+    pub(super) fn known_string(&mut self, value: &[u8]) -> Option<(Found, usize, bool)> {
+        let found = self.find(value)?;
+        let (length, is_all) = self.known.get(found.index)?.familiar(found.equal, found.joint)?;
+        Some((found, length, is_all))
     }
 
-    /// The body that `value` has most in common with, and how many bytes.
-    fn find(&self, value: &[u8]) -> Option<(usize, usize)> {
-        let shared = |(index, known): (usize, &Known)| (index, common_prefix(known.value.as_bytes(), value));
-        let probed = |(_, known): &(usize, &Known)| {
-            let known = known.value.as_bytes();
-            let at = known.len() / 8 * 7;
-            let end = known.len().min(at + PROBE);
-            known.get(at..end) == value.get(at..end)
-        };
+    /// The body that `value` has most in common with.
+    fn find(&mut self, value: &[u8]) -> Option<Found> {
+        let shared = |(index, known): (usize, &Known)| (index, known.equal(value));
         let enough = |(_, equal): &(usize, usize)| *equal >= SHORT;
-        let likely = self.known.iter().enumerate().filter(probed).map(shared).find(enough);
-        // Where the body was edited far back (a cleared tool result, a fork), one of the latest has the most in common with it.
-        likely.or_else(|| {
-            self.known.iter().enumerate().take(4).map(shared).filter(enough).max_by_key(|(_, equal)| *equal)
-        })
-    }
-
-    /// The value at the start of `record`, whose first `equal` bytes are those of a known body; its length, and how much of what it
-    /// stands for is familiar.
-    fn grown(&mut self, index: usize, equal: usize, record: &[u8]) -> Option<(Known, usize, usize)> {
-        let old = self.known.get(index)?;
-        let (_, shared) = old.places(equal);
-        let mut units = old.units.get(..if old.is_string() { shared } else { 0 })?.to_vec();
-        // Where parsing goes on, and how much of the body lies before.
-        let (from, unescaped, opener): (usize, usize, &[u8]) = if old.is_string() {
-            units.last().map(|unit| (unit.at, unit.unescaped, &b"\""[..]))?
-        } else {
-            let end = *old.ends.get(shared.checked_sub(1)?)?;
-            (end, end, br#"{"":[0"#)
-        };
-        let mut ends = old.ends.get(..old.ends.partition_point(|end| *end <= unescaped))?.to_vec();
-        let familiar = ends.last().copied().unwrap_or(0);
-        self.scratch.clear();
-        self.scratch.push(opener);
-        self.scratch.push(record.get(from..)?);
-        let rest = std::str::from_utf8(self.scratch.as_slice()).ok()?;
-        let rest = <&RawValue>::deserialize(&mut serde_json::Deserializer::from_str(rest)).ok()?.get();
-        let length = from + rest.len() - opener.len();
-        let value = Text::from(record.get(..length)?.to_vec());
-        let (body, depth) = if old.is_string() {
-            let escaped = record.get(from..length - 1)?;
-            let mut body = Vec::with_capacity(unescaped + escaped.len());
-            body.extend_from_slice(old.body.as_bytes().get(..unescaped)?);
-            json::unescape(escaped, from, &mut body, &mut units);
-            (Text::from(body), u32::MAX)
-        } else {
-            (value.clone(), self.limits.depth)
-        };
-        if json::scan(body.as_bytes(), depth, &mut ends) {
-            return None;
-        }
-        Some((Known { value, body: self.limits.check(body).ok()?, units, ends }, length, familiar))
+        let known = || self.known.iter().enumerate();
+        // Of those that seem to have as much in common with it, the latest.
+        let likely = known().rev().max_by_key(|(_, known)| known.likeness(value)).map(shared).filter(enough);
+        // Where the body was edited early (a cleared tool result), one of the latest has the most in common with it.
+        let (index, equal) =
+            likely.or_else(|| known().take(4).map(shared).filter(enough).max_by_key(|(_, equal)| *equal))?;
+        let joint = self.known.get(index)?.joint(value, equal, &mut self.scratch);
+        Some(Found { index, equal, joint })
     }
 
     /// Keeps a body; the oldest go when there are too many.
@@ -299,24 +230,19 @@ impl Familiar {
     }
 }
 
-/// How many leading bytes are equal.
-pub(crate) fn common_prefix(one: &[u8], other: &[u8]) -> usize {
-    const STEP: usize = 1024;
-    let chunks =
-        one.chunks_exact(STEP).zip(other.chunks_exact(STEP)).take_while(|(one, other)| one == other).count() * STEP;
-    let rest = one.iter().skip(chunks).zip(other.iter().skip(chunks)).take_while(|(one, other)| one == other).count();
-    chunks + rest
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::capture::claude_trace::ClaudeTrace;
+    use crate::capture::har::Har;
     use crate::capture::native::Native;
     use crate::capture::reader::LogReader;
     use crate::capture::testing::{body, read};
+
+    const READERS: [&dyn LogReader; 3] = [&Native, &ClaudeTrace, &Har];
 
     fn log(bodies: &[Vec<u8>], reader: &dyn LogReader) -> Vec<u8> {
         let record = |body: &Vec<u8>| {
@@ -325,10 +251,19 @@ mod tests {
                 "claude-trace" => format!(
                     r#"{{"request":{{"timestamp":1.5,"method":"POST","url":"http://h/v1/messages","headers":{{}},"body": {body}}},"response":null}}"#
                 ),
+                "har" => json!({
+                    "startedDateTime": "2023-11-14T23:13:20Z",
+                    "request": {"method": "POST", "url": "http://h/v1/messages", "postData": {"text": body}},
+                })
+                .to_string(),
                 _ => json!({"tracecloak_capture": 1, "body": body}).to_string(),
             }
         };
-        bodies.iter().map(record).collect::<Vec<_>>().join("\n").into_bytes()
+        let records: Vec<String> = bodies.iter().map(record).collect();
+        if reader.name() == "har" {
+            return format!(r#"{{"log":{{"entries":[{}]}}}}"#, records.join(",\n")).into_bytes();
+        }
+        records.join("\n").into_bytes()
     }
 
     /// What each record gives, with and without bodies kept.
@@ -350,26 +285,17 @@ mod tests {
     }
 
     fn request(messages: &[Value]) -> Vec<u8> {
-        json!({"model": "m", "messages": messages, "system": [{"type": "text"}], "tools": [[1], {}]})
+        let tool = |name: &str| json!({"name": name, "description": (0..150).map(|line| format!("{line} \"tool\" \u{1f600}\n")).collect::<String>()});
+        json!({"messages": messages, "model": "m", "system": [{"type": "text"}], "tools": [tool("a"), tool("b"), [1], tool("c")]})
             .to_string()
             .into_bytes()
-    }
-
-    #[test]
-    fn common_prefixes_are_found_at_any_length() {
-        for (length, at) in [(0, 0), (10, 3), (1024, 1023), (5000, 4097), (5000, 5000)] {
-            let one = vec![b'a'; length];
-            let mut other = vec![b'a'; length + 5];
-            other[at] = b'b';
-            assert_eq!(common_prefix(&one, &other), at.min(length));
-        }
     }
 
     #[test]
     fn a_body_that_grows_is_told_to_be_familiar() {
         let messages: Vec<Value> = (0..40).map(|at| message(at, 100)).collect();
         let bodies: Vec<Vec<u8>> = (10..40).map(|count| request(&messages[..count])).collect();
-        for reader in [&Native as &dyn LogReader, &crate::capture::claude_trace::ClaudeTrace] {
+        for reader in READERS {
             let exchanges = read(reader, &log(&bodies, reader), Limits::default());
             let familiar: Vec<usize> = exchanges
                 .iter()
@@ -378,7 +304,10 @@ mod tests {
             assert_eq!(familiar[0], 0);
             for (at, familiar) in familiar.iter().enumerate().skip(1) {
                 assert_eq!(bodies[at][..*familiar], bodies[at - 1][..*familiar]);
-                assert!(familiar + 4096 > bodies[at - 1].len(), "nearly all of the last body is familiar");
+                assert!(
+                    familiar + 4096 + request(&[]).len() > bodies[at - 1].len(),
+                    "nearly all of the last body is familiar"
+                );
             }
         }
     }
@@ -388,11 +317,11 @@ mod tests {
         fn records_are_read_as_without_it_whatever_was_changed_in_them(
             lengths in proptest::collection::vec(1_usize..400, 4..12),
             edits in proptest::collection::vec((any::<prop::sample::Index>(), 0_usize..3, proptest::collection::vec(
-                proptest::sample::select(&b"\"\\{}[],:0u d8\n"[..]), 0..4)), 8),
+                proptest::sample::select(&b"\"\\{}[],:0u d8.e\n"[..]), 0..4)), 8),
         ) {
             let messages: Vec<Value> = lengths.iter().enumerate().map(|(at, length)| message(at, *length)).collect();
             let mut bodies: Vec<Vec<u8>> = (2..messages.len()).map(|count| request(&messages[..count])).collect();
-            for reader in [&Native as &dyn LogReader, &crate::capture::claude_trace::ClaudeTrace] {
+            for reader in READERS {
                 let mut whole = log(&bodies, reader);
                 for (at, cut, with) in &edits {
                     let at = at.index(whole.len());
@@ -407,8 +336,10 @@ mod tests {
                 let end = (at + cut).min(bodies[body].len());
                 bodies[body].splice(at..end, with.iter().copied());
             }
-            let [plain, kept] = both(&log(&bodies, &Native), &Native);
-            prop_assert!(plain == kept);
+            for reader in READERS {
+                let [plain, kept] = both(&log(&bodies, reader), reader);
+                prop_assert!(plain == kept);
+            }
         }
     }
 }

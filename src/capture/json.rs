@@ -13,7 +13,8 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::exchange::{Headers, SkipReason};
-use super::familiar::{Record, Unit};
+use super::familiar::Record;
+use super::known::Unit;
 use super::reader::Limits;
 use super::text::Text;
 
@@ -195,20 +196,30 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 
 /// Whether arrays and objects nest deeper than `limit`.
 pub(super) fn deeper_than(json: &str, limit: u32) -> bool {
-    scan(json.as_bytes(), limit, &mut Vec::new())
+    scan(json.as_bytes(), limit, &mut Vec::new()).is_none()
 }
 
-/// Whether arrays and objects nest deeper than `limit`. Notes the ends of arrays and objects that are elements of an array in the
-/// outermost object; with such ends given, goes on from the last of them.
-pub(super) fn scan(json: &[u8], limit: u32, ends: &mut Vec<usize>) -> bool {
+/// Where a scan ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Right behind an array or object that is an element of an array in the outermost object.
+    BehindElement,
+    /// Anywhere else.
+    Other,
+}
+
+/// Notes the ends of arrays and objects that are elements of an array in the outermost object; with such ends given, goes on from the
+/// last of them. Nothing if arrays and objects nest deeper than `limit`.
+pub(super) fn scan(json: &[u8], limit: u32, ends: &mut Vec<usize>) -> Option<Place> {
     let from = ends.last().copied().unwrap_or(0);
     let mut rest = json.get(from..).unwrap_or_default();
     let (mut depth, mut in_object, mut in_array) = if from > 0 { (2_u32, true, true) } else { (0, false, false) };
+    let mut place = if from > 0 { Place::BehindElement } else { Place::Other };
     while let [byte, tail @ ..] = rest {
-        rest = tail;
+        (rest, place) = (tail, Place::Other);
         match byte {
             b'"' => rest = after_string(tail),
-            b'{' | b'[' if depth == limit => return true,
+            b'{' | b'[' if depth == limit => return None,
             b'{' | b'[' => {
                 match depth {
                     0 => in_object = *byte == b'{',
@@ -219,15 +230,18 @@ pub(super) fn scan(json: &[u8], limit: u32, ends: &mut Vec<usize>) -> bool {
             }
             b'}' | b']' => {
                 depth = depth.saturating_sub(1);
-                let at = json.len() - rest.len();
-                if depth == 2 && in_object && in_array && at >= ends.last().unwrap_or(&0) + BETWEEN_MARKS {
-                    ends.push(at);
+                if depth == 2 && in_object && in_array {
+                    place = Place::BehindElement;
+                    let at = json.len() - rest.len();
+                    if at >= ends.last().unwrap_or(&0) + BETWEEN_MARKS {
+                        ends.push(at);
+                    }
                 }
             }
             _ => {}
         }
     }
-    false
+    Some(place)
 }
 
 /// What follows a string whose opening quote has been passed; nothing if it does not end.

@@ -27,6 +27,7 @@ mod har;
 mod held;
 mod input;
 mod json;
+mod known;
 mod lines;
 mod litellm;
 mod mitmproxy;
@@ -50,7 +51,7 @@ pub use exchange::{
     Alike, Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, Provenance, ResponseBody,
     SkipReason, Trust,
 };
-pub(crate) use familiar::common_prefix;
 pub use input::{Input, InputError, Inputs};
+pub(crate) use known::common_prefix;
 pub use reader::{Limits, LogReader, OpenError, READERS, Records, Sniff, open, open_as, open_stream};
 pub use text::Text;

@@ -8,7 +8,7 @@ use memchr::memchr2;
 
 use super::entry::exchange;
 use crate::capture::exchange::{Exchange, LogError, Position, SkipReason};
-use crate::capture::familiar::{Familiar, HEAD};
+use crate::capture::familiar::{Familiar, Found, HEAD};
 use crate::capture::held::Held;
 use crate::capture::reader::Limits;
 
@@ -46,7 +46,7 @@ impl Entries {
     /// Finds the end of the entry: the comma or bracket behind it. A reason of `Truncated` means that the input ended before.
     fn end(&mut self) -> Result<Entry, SkipReason> {
         let mut inside = Inside::default();
-        let mut length = self.go_past_familiar(&mut inside)?;
+        let (mut length, found) = self.go_past_familiar(&mut inside)?;
         let (mut gone, mut too_large) = (0, false);
         loop {
             let ahead = self.held.ahead();
@@ -66,23 +66,26 @@ impl Entries {
                     return Err(SkipReason::Truncated);
                 }
             }
-            return Ok(Entry { length, too_large, deepest: inside.deepest });
+            return Ok(Entry { length, too_large, deepest: inside.deepest, found });
         }
     }
 
-    /// Goes past what a body of the entry has in common with one that was read before; gives how far.
-    fn go_past_familiar(&mut self, inside: &mut Inside) -> Result<usize, SkipReason> {
+    /// Goes past what a body of the entry has in common with one that was read before; gives how far, where the body begins, and with
+    /// which one.
+    fn go_past_familiar(&mut self, inside: &mut Inside) -> Result<(usize, Option<(usize, Found)>), SkipReason> {
+        const NONE: (usize, Option<(usize, Found)>) = (0, None);
         self.held.hold(HEAD)?;
-        let Some(start) = self.familiar.body_at(self.held.ahead()) else { return Ok(0) };
-        self.held.hold(start + self.familiar.longest())?;
-        let Some((before, body)) = self.held.ahead().split_at_checked(start) else { return Ok(0) };
-        let Some(known) = self.familiar.known_string(body) else { return Ok(0) };
+        let Some(start) = self.familiar.body_at(self.held.ahead()) else { return Ok(NONE) };
+        let longest = self.familiar.longest();
+        self.held.hold(start + longest + longest / 8 + HEAD)?;
+        let Some((before, body)) = self.held.ahead().split_at_checked(start) else { return Ok(NONE) };
         let mut there = Inside::default();
-        if there.end(before).is_some() || there.string != StringState::None {
-            return Ok(0);
+        if !body.starts_with(b"\"") || there.end(before).is_some() || there.string != StringState::None {
+            return Ok(NONE);
         }
-        *inside = Inside { string: StringState::Inside, ..there };
-        Ok(start + known)
+        let Some((found, length, is_all)) = self.familiar.known_string(body) else { return Ok(NONE) };
+        *inside = Inside { string: if is_all { StringState::None } else { StringState::Inside }, ..there };
+        Ok((start + length, Some((start, found))))
     }
 
     /// The entry, as an exchange.
@@ -94,7 +97,7 @@ impl Entries {
             return Err(SkipReason::TooDeep);
         }
         let record = self.held.ahead().get(..entry.length).unwrap_or_default();
-        self.familiar.parse(record, position, exchange).map_err(|reason| match reason {
+        self.familiar.parse_found(record, entry.found, position, exchange).map_err(|reason| match reason {
             // It has an end, so that it is broken and not cut.
             SkipReason::Truncated => SkipReason::Malformed,
             reason => reason,
@@ -144,6 +147,8 @@ struct Entry {
     length: usize,
     too_large: bool,
     deepest: u32,
+    /// Where its body begins, and like which one.
+    found: Option<(usize, Found)>,
 }
 
 /// Where a byte stands with regard to strings.

@@ -1,0 +1,319 @@
+//! [`Known`]: a body that was read, with the places from which reading can go on; and how a longer body is read from them.
+//!
+//! Invariant: what is taken over from a body stands, byte for byte, behind a place where the parser is in the same state in both.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::buffer::Buffer;
+use super::json;
+use super::reader::Limits;
+use super::text::Text;
+
+/// Less than this is parsed again rather than found again.
+pub(super) const SHORT: usize = 4 << 10;
+
+/// Bytes that are compared before whole bodies are.
+const PROBE: usize = 64;
+
+/// Parts of a body, between which such bytes are compared.
+const PROBES: usize = 16;
+
+/// Places at which what follows is compared with a known end, at most.
+const TRIES: usize = 16;
+
+/// A unit of a string is no longer than this: two `\u` escapes that are one character.
+const UNIT: usize = 12;
+
+/// How long a `\u` escape is.
+const UNICODE: usize = 6;
+
+/// A place between two units of a string.
+#[derive(Clone, Copy)]
+pub(super) struct Unit {
+    /// Offset in the string as the record holds it, with its quotes.
+    pub(super) at: usize,
+    /// Offset in what it stands for.
+    pub(super) unescaped: usize,
+}
+
+/// A body as a record holds it.
+pub(super) struct Known {
+    /// The JSON value: a string or an object.
+    pub(super) value: Text,
+    /// The body that it stands for.
+    pub(super) body: Text,
+    /// Places in a string, in order.
+    units: Vec<Unit>,
+    /// Offsets in the body, in order, behind elements of arrays in its object.
+    ends: Vec<usize>,
+}
+
+/// Where an old value and a new one are equal again, up to their ends.
+#[derive(Clone, Copy)]
+pub(super) struct Joint {
+    old: usize,
+    new: usize,
+}
+
+/// What became of a body that another one goes on from.
+pub(super) struct Grown {
+    pub(super) known: Known,
+    /// The length of its value.
+    pub(super) length: usize,
+    /// How much of its body the two have in common.
+    pub(super) familiar: usize,
+}
+
+impl Known {
+    /// A body that is a string.
+    pub(super) fn string(raw: &RawValue) -> Option<Self> {
+        let (mut units, mut ends) = (Vec::new(), Vec::new());
+        let escaped = raw.get().strip_prefix('"')?.strip_suffix('"')?.as_bytes();
+        let mut body = Vec::with_capacity(escaped.len());
+        json::unescape(escaped, 1, &mut body, &mut units);
+        json::scan(&body, u32::MAX, &mut ends);
+        Some(Self { value: Text::from(raw.get()), body: Text::from(body), units, ends })
+    }
+
+    /// A body that is an object, with the ends that [`json::scan`] found in it.
+    pub(super) fn object(body: Text, ends: Vec<usize>) -> Self {
+        Self { value: body.clone(), body, units: Vec::new(), ends }
+    }
+
+    fn is_string(&self) -> bool {
+        is_string(self.value.as_bytes())
+    }
+
+    /// How many places there are from which parsing can go on, and how many of them lie in the first `equal` bytes.
+    pub(super) fn places(&self, equal: usize) -> (usize, usize) {
+        if self.is_string() {
+            (self.units.len(), self.units.partition_point(|unit| unit.at + UNIT <= equal))
+        } else {
+            (self.ends.len(), self.ends.partition_point(|end| *end <= equal))
+        }
+    }
+
+    /// The last place in the first `equal` bytes: where it stands in the value, and in the body.
+    fn place(&self, equal: usize) -> Option<(usize, usize)> {
+        let last = self.places(equal).1.checked_sub(1)?;
+        if self.is_string() {
+            self.units.get(last).map(|unit| (unit.at, unit.unescaped))
+        } else {
+            self.ends.get(last).map(|end| (*end, *end))
+        }
+    }
+
+    /// Bytes of the value and, for a string, of the body.
+    pub(super) fn size(&self) -> usize {
+        let unescaped = if self.is_string() { self.body.as_bytes().len() } else { 0 };
+        self.value.as_bytes().len() + unescaped
+    }
+
+    /// How many leading bytes of `value` are those of this one.
+    pub(super) fn equal(&self, value: &[u8]) -> usize {
+        common_prefix(self.value.as_bytes(), value)
+    }
+
+    /// How far `value` seems to go on like this one, by some bytes here and there.
+    pub(super) fn likeness(&self, value: &[u8]) -> usize {
+        let known = self.value.as_bytes();
+        let places = (1..PROBES).map(|probe| known.len() / PROBES * probe);
+        let is_equal = |at: &usize| {
+            let probe = *at..known.len().min(at + PROBE);
+            known.get(probe.clone()) == value.get(probe)
+        };
+        places.take_while(is_equal).last().unwrap_or(0)
+    }
+
+    /// Where the value at the start of `record`, whose first `equal` bytes are those of this one, is as this one again: what stands
+    /// behind the messages of a body stays while they grow.
+    pub(super) fn joint(&self, record: &[u8], equal: usize, scratch: &mut Buffer) -> Option<Joint> {
+        let (from, _) = self.place(equal)?;
+        let old = if self.is_string() {
+            self.units.get(self.units.partition_point(|unit| unit.at < equal))?.at
+        } else {
+            *self.ends.get(self.ends.partition_point(|end| *end < equal))?
+        };
+        let end = self.value.as_bytes().get(old..).filter(|end| end.len() >= SHORT)?;
+        let places = memchr::memmem::find_iter(record.get(from..)?, end.get(..PROBE)?).take(TRIES).map(|at| from + at);
+        let new = places.into_iter().find(|new| record.get(*new..).is_some_and(|record| record.starts_with(end)))?;
+        // What lies between must be whole by itself.
+        let between = record.get(from..new)?;
+        let half = between.len().checked_sub(UNICODE).and_then(|at| between.get(at..)).unwrap_or_default();
+        let (opener, closer): (_, &[u8]) = if self.is_string() { (STRING, b"\"") } else { (ELEMENT, b"]}") };
+        scratch.clear();
+        [opener, between, closer].into_iter().for_each(|piece| scratch.push(piece));
+        let whole = serde_json::from_slice::<&RawValue>(scratch.as_slice()).is_ok();
+        // The halves of a surrogate pair are one unit.
+        (whole && !half.starts_with(b"\\u")).then_some(Joint { old, new })
+    }
+
+    /// How much of the value at the start of a record is known, if its first `equal` bytes are those of this one, and whether that is
+    /// all of it.
+    pub(super) fn familiar(&self, equal: usize, joint: Option<Joint>) -> Option<(usize, bool)> {
+        match joint {
+            Some(joint) => Some((joint.new + self.value.as_bytes().len() - joint.old, true)),
+            None => self.place(equal).map(|(at, _)| (at, false)),
+        }
+    }
+
+    /// The value at the start of `record`, whose first `equal` bytes are those of this one.
+    pub(super) fn grown(
+        &self,
+        record: &[u8],
+        equal: usize,
+        joint: Option<Joint>,
+        limits: Limits,
+        scratch: &mut Buffer,
+    ) -> Option<Grown> {
+        let old = self.body.as_bytes();
+        let (from, unescaped) = self.place(equal)?;
+        let length = match joint {
+            Some(_) => self.familiar(equal, joint)?.0,
+            None => {
+                let opener = if self.is_string() { STRING } else { ELEMENT };
+                scratch.clear();
+                scratch.push(opener);
+                scratch.push(record.get(from..)?);
+                let rest = std::str::from_utf8(scratch.as_slice()).ok()?;
+                let rest = <&RawValue>::deserialize(&mut serde_json::Deserializer::from_str(rest)).ok()?.get();
+                from + rest.len() - opener.len()
+            }
+        };
+        let value = Text::from(record.get(..length)?.to_vec());
+        let (body, units, depth) = if self.is_string() {
+            let (_, shared) = self.places(equal);
+            let mut units = self.units.get(..shared)?.to_vec();
+            let mut body = Vec::with_capacity(unescaped + length - from);
+            body.extend_from_slice(old.get(..unescaped)?);
+            json::unescape(record.get(from..joint.map_or(length - 1, |joint| joint.new))?, from, &mut body, &mut units);
+            if let Some(joint) = joint {
+                let known = self.units.get(self.units.partition_point(|unit| unit.at < joint.old)..)?;
+                let (first, here) = (known.first()?, body.len());
+                units.extend(known.iter().map(|unit| Unit {
+                    at: unit.at - joint.old + joint.new,
+                    unescaped: unit.unescaped - first.unescaped + here,
+                }));
+                body.extend_from_slice(old.get(first.unescaped..)?);
+            }
+            (Text::from(body), units, u32::MAX)
+        } else {
+            (value.clone(), Vec::new(), limits.depth)
+        };
+        let mut ends = self.ends.get(..self.ends.partition_point(|end| *end <= unescaped))?.to_vec();
+        let familiar = ends.last().copied().unwrap_or(0);
+        let again = joint.map(|joint| if self.is_string() { self.unescaped(joint.old) } else { joint.old });
+        self.find_ends(body.as_bytes(), again, depth, &mut ends)?;
+        Some(Grown { known: Self { value, body: limits.check(body).ok()?, units, ends }, length, familiar })
+    }
+
+    /// Where in the body a place in a string stands.
+    fn unescaped(&self, at: usize) -> usize {
+        self.units.get(self.units.partition_point(|unit| unit.at < at)).map_or(usize::MAX, |unit| unit.unescaped)
+    }
+
+    /// Finds the ends in a body that begins and, from `again` of this one on, ends like this one; nothing if it is too deep.
+    fn find_ends(&self, body: &[u8], again: Option<usize>, depth: u32, ends: &mut Vec<usize>) -> Option<()> {
+        let again = again.and_then(|again| self.ends.get(self.ends.partition_point(|end| *end < again)..));
+        let old = self.body.as_bytes().len();
+        let moved = |end: usize| (end + body.len()).checked_sub(old);
+        if let Some([first, ..]) = again
+            && let Some(first) = moved(*first).filter(|first| ends.last().is_none_or(|last| last < first))
+            && json::scan(body.get(..first)?, depth, ends)? == json::Place::BehindElement
+        {
+            let last = ends.last().copied();
+            ends.extend(again.into_iter().flatten().filter_map(|end| moved(*end)).filter(|end| Some(*end) > last));
+            return Some(());
+        }
+        json::scan(body, depth, ends).map(drop)
+    }
+}
+
+/// Before the middle of a string.
+const STRING: &[u8] = b"\"";
+
+/// Before what follows an element of an array in an object.
+const ELEMENT: &[u8] = br#"{"":[{}"#;
+
+/// Whether a JSON value is a string.
+pub(super) fn is_string(value: &[u8]) -> bool {
+    value.first() == Some(&b'"')
+}
+
+/// How many leading bytes are equal.
+pub(crate) fn common_prefix(one: &[u8], other: &[u8]) -> usize {
+    const STEP: usize = 1024;
+    let chunks =
+        one.chunks_exact(STEP).zip(other.chunks_exact(STEP)).take_while(|(one, other)| one == other).count() * STEP;
+    let rest = one.iter().skip(chunks).zip(other.iter().skip(chunks)).take_while(|(one, other)| one == other).count();
+    chunks + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn common_prefixes_are_found_at_any_length() {
+        for (length, at) in [(0, 0), (10, 3), (1024, 1023), (5000, 4097), (5000, 5000)] {
+            let one = vec![b'a'; length];
+            let mut other = vec![b'a'; length + 5];
+            other[at] = b'b';
+            assert_eq!(common_prefix(&one, &other), at.min(length));
+        }
+    }
+
+    /// A body whose tools stand behind its messages, as the records of one format or another hold it.
+    fn value(messages: &[String], is_string: bool) -> String {
+        let message = |text: &String| json!({"role": "user", "content": [{"type": "text", "text": text}]});
+        let messages: Vec<Value> = messages.iter().map(message).collect();
+        let tools: Vec<Value> =
+            (0..4).map(|at| json!({"name": at, "about": (0..200).map(|line| format!("{line} \"tool\"\n\u{1f600}")).collect::<String>()})).collect();
+        let body = json!({"messages": messages, "tools": tools}).to_string();
+        if is_string { json!(body).to_string() } else { body }
+    }
+
+    fn known(value: &str) -> Known {
+        let mut ends = Vec::new();
+        json::scan(value.as_bytes(), 128, &mut ends);
+        let raw: &RawValue = serde_json::from_str(value).unwrap();
+        if is_string(value.as_bytes()) { Known::string(raw).unwrap() } else { Known::object(Text::from(value), ends) }
+    }
+
+    proptest! {
+        #[test]
+        fn what_grew_is_what_reading_it_whole_gives(
+            texts in proptest::collection::vec("[a-c\"\\\\\n\u{1f600}]{0,3000}", 4..8), cut in 0_usize..3, is_string: bool,
+        ) {
+            let old = value(&texts[..texts.len() - 1 - cut], is_string);
+            let old = known(&old);
+            let new = value(&texts, is_string);
+            let record = format!("{new},\"more\":[]");
+            let (equal, mut scratch) = (old.equal(record.as_bytes()), Buffer::default());
+            let Some(joint) = old.place(equal).and_then(|_| old.joint(record.as_bytes(), equal, &mut scratch)) else {
+                prop_assert!(old.place(equal).is_none(), "tools are found again");
+                return Ok(());
+            };
+            for joint in [Some(joint), None] {
+                let grown = old.grown(record.as_bytes(), equal, joint, Limits::default(), &mut scratch).unwrap();
+                prop_assert_eq!(grown.length, new.len());
+                let (fresh, grown) = (known(&new), grown.known);
+                prop_assert!(grown.value == fresh.value && grown.body == fresh.body);
+                prop_assert!(grown.ends.is_sorted() && grown.units.is_sorted_by_key(|unit| unit.at));
+                for end in &grown.ends {
+                    let place = json::scan(&grown.body.as_bytes()[..*end], 128, &mut Vec::new());
+                    prop_assert!(place == Some(json::Place::BehindElement));
+                }
+                for unit in &grown.units {
+                    let mut body = Vec::new();
+                    json::unescape(&new.as_bytes()[1..unit.at], 1, &mut body, &mut Vec::new());
+                    prop_assert!(body == grown.body.as_bytes()[..unit.unescaped]);
+                }
+            }
+        }
+    }
+}
