@@ -174,8 +174,7 @@ impl Familiar {
             exchange.alike = Some(Alike { body: self.known.get(index)?.body.clone(), length: familiar });
         }
         // What goes on from nearly all of a body takes its place.
-        let (all, shared) = self.known.get(index)?.places(equal);
-        if shared + 4 >= all {
+        if self.known.get(index)?.is_outgrown(equal, joint) {
             self.bytes -= self.known.remove(index).map_or(0, |old| old.size());
         }
         self.keep(known);

@@ -85,18 +85,23 @@ impl Known {
         is_string(self.value.as_bytes())
     }
 
-    /// How many places there are from which parsing can go on, and how many of them lie in the first `equal` bytes.
-    pub(super) fn places(&self, equal: usize) -> (usize, usize) {
+    /// How many places, from which parsing can go on, lie in the first `equal` bytes.
+    fn places(&self, equal: usize) -> usize {
         if self.is_string() {
-            (self.units.len(), self.units.partition_point(|unit| unit.at + UNIT <= equal))
+            self.units.partition_point(|unit| unit.at + UNIT <= equal)
         } else {
-            (self.ends.len(), self.ends.partition_point(|end| *end <= equal))
+            self.ends.partition_point(|end| *end <= equal)
         }
+    }
+
+    /// Whether a value whose first `equal` bytes are those of this one, and its end from the joint on, has nearly all of it.
+    pub(super) fn is_outgrown(&self, equal: usize, joint: Option<Joint>) -> bool {
+        self.places(equal) + 4 >= self.places(joint.map_or(usize::MAX, |joint| joint.old))
     }
 
     /// The last place in the first `equal` bytes: where it stands in the value, and in the body.
     fn place(&self, equal: usize) -> Option<(usize, usize)> {
-        let last = self.places(equal).1.checked_sub(1)?;
+        let last = self.places(equal).checked_sub(1)?;
         if self.is_string() {
             self.units.get(last).map(|unit| (unit.at, unit.unescaped))
         } else {
@@ -183,8 +188,7 @@ impl Known {
         };
         let value = Text::from(record.get(..length)?.to_vec());
         let (body, units, depth) = if self.is_string() {
-            let (_, shared) = self.places(equal);
-            let mut units = self.units.get(..shared)?.to_vec();
+            let mut units = self.units.get(..self.places(equal))?.to_vec();
             let mut body = Vec::with_capacity(unescaped + length - from);
             body.extend_from_slice(old.get(..unescaped)?);
             json::unescape(record.get(from..joint.map_or(length - 1, |joint| joint.new))?, from, &mut body, &mut units);
@@ -298,6 +302,7 @@ mod tests {
                 prop_assert!(old.place(equal).is_none(), "tools are found again");
                 return Ok(());
             };
+            prop_assert!(old.is_outgrown(equal, Some(joint)));
             for joint in [Some(joint), None] {
                 let grown = old.grown(record.as_bytes(), equal, joint, Limits::default(), &mut scratch).unwrap();
                 prop_assert_eq!(grown.length, new.len());
