@@ -47,7 +47,7 @@ impl Chains {
 }
 
 /// A prompt's place among the blocks: its last full block, and what follows it.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Prompt {
     /// The last full block.
     pub(super) leaf: Node,

@@ -8,7 +8,7 @@ use crate::capture::{Alike, Body, Exchange, LogError, Moment, ResponseBody, Skip
 use crate::tokenize::{Encoder, Layout};
 use crate::trace::vocab::{AgentKind, AgentType, Harness, Stop, ToolClass, Vocabulary};
 use crate::trace::{Model, Parts, Usage};
-use crate::wire::anthropic::{self, Answer, AnswerReader, Block, Made, Message, MessagesRequest, Role, messages_from};
+use crate::wire::anthropic::{self, Answer, AnswerReader, Block, Made, Message, MessagesRequest, Role};
 use crate::wire::{WireError, openai_chat, openai_responses};
 
 use super::api::{Api, Responses};
@@ -207,17 +207,14 @@ impl Extractor {
         counted: Counted<'_>,
     ) -> Result<Read, WireError> {
         let is_messages = matches!(api, Api::Messages | Api::CountTokens);
-        if is_messages && let Some(mut progress) = self.bodies.take(sender, body.as_bytes(), alike) {
-            let rest = messages_from(body.as_bytes(), progress.end());
-            if let Ok((messages, close)) = rest
-                && body.as_bytes().len() - close == progress.behind
-                && messages.iter().any(|message| message.role == Role::User)
-            {
-                let read = self.advance(&messages, body.as_bytes(), &mut progress, sender)?;
-                drop(messages);
-                self.bodies.keep(sender, body, progress);
-                return Ok(read);
-            }
+        if is_messages
+            && let Some(mut progress) = self.bodies.take(sender, body.as_bytes(), alike)
+            && let Some(messages) = progress.rest(body.as_bytes())
+        {
+            let read = self.advance(&messages, body.as_bytes(), &mut progress, sender)?;
+            drop(messages);
+            self.bodies.keep(sender, body, progress);
+            return Ok(read);
         }
         self.read_whole(api, sender, body, counted)
     }
@@ -230,27 +227,47 @@ impl Extractor {
         body: Text,
         (usage, gap): Counted<'_>,
     ) -> Result<Read, WireError> {
-        let request = match api {
-            Api::Messages | Api::CountTokens => MessagesRequest::parse(body.as_bytes())?,
-            Api::Chat => openai_chat::parse(body.as_bytes())?,
-            Api::Responses => openai_responses::parse(body.as_bytes())?,
+        let bytes = body.as_bytes();
+        let (mut request, raw) = match api {
+            Api::Messages | Api::CountTokens => {
+                let (request, raw) = MessagesRequest::outline(bytes)?;
+                (request, Some(raw))
+            }
+            Api::Chat => (openai_chat::parse(bytes)?, None),
+            Api::Responses => (openai_responses::parse(bytes)?, None),
         };
         let refused = |_| WireError { line: 0, column: 0, too_deep: false };
         let mut around = self.around(&request);
-        let mut head = prompt::head(&request, &self.tagger, &mut around.dropped);
         let mut begin = Reading::default();
         let by_message = self.by_message();
         if by_message {
+            let head = prompt::head(&request, &self.tagger, &mut around.dropped);
             let laid = self.layout.lay(&head).map_err(refused)?;
             self.blocks.extend(&mut begin.prompt, &laid.tokens, &self.tagger);
             (around.tools_tokens, around.system_tokens) = (laid.tools, laid.system);
         }
-        let close = request.messages.last().map_or(request.messages_at, |last| last.end);
-        let behind = body.as_bytes().len().saturating_sub(close);
-        let mut progress = Progress::new(around, request.messages_at, behind, begin);
-        let mut read = self.advance(&request.messages, body.as_bytes(), &mut progress, sender)?;
+        let close = match raw {
+            Some(raw) => request.messages_at + raw.get().len().saturating_sub(2),
+            None => request.messages.last().map_or(request.messages_at, |last| last.end),
+        };
+        let mut progress = Progress::new(around, request.messages_at, bytes.len().saturating_sub(close), begin);
+        if let Some(raw) = raw {
+            if by_message {
+                self.bodies.resume(sender, bytes, &mut progress);
+            }
+            let rest = (progress.messages() > 0).then(|| progress.rest(bytes)).flatten();
+            request.messages = match rest {
+                Some(rest) => rest,
+                None => {
+                    progress.clear();
+                    anthropic::messages(raw, bytes)?
+                }
+            };
+        }
+        let mut read = self.advance(&request.messages, bytes, &mut progress, sender)?;
         if !by_message {
             // The messages were counted when they were read.
+            let mut head = prompt::head(&request, &self.tagger, &mut read.around.dropped);
             let messages = request.messages.iter();
             head.messages = messages
                 .map(|message| prompt::laid_message(message, &self.tagger, &mut Normalized::default()))
@@ -263,7 +280,6 @@ impl Extractor {
             self.blocks.extend(&mut read.reading.prompt, &laid.tokens, &self.tagger);
             (read.around.tools_tokens, read.around.system_tokens) = (laid.tools, laid.system);
         }
-        drop(head);
         drop(request);
         self.bodies.keep(sender, body, progress);
         Ok(read)

@@ -1,11 +1,13 @@
 //! Bodies seen before: where a new one begins like an old one, it goes on from there.
 //!
-//! Invariant: a body is reused only as far as its bytes are equal, up to the end of a whole message, and only if everything that is
-//! not messages is equal too; so the result is that of reading it from the start. What is kept is bounded.
+//! Invariant: a body is reused only as far as the bytes of its messages are equal, up to the end of a whole one, and only if what
+//! stands around them is equal too, or was read again and gives the same beginning of the prompt; so the result is that of reading
+//! it from the start. What is kept is bounded.
 
 use std::collections::HashMap;
 
 use crate::capture::{Alike, Text, common_prefix};
+use crate::wire::anthropic::{Message, Role, messages_from};
 
 use super::extract::Around;
 use super::key::Tag;
@@ -17,10 +19,10 @@ pub(super) struct Progress {
     /// What the body says outside its messages.
     pub(super) around: Around,
     /// How many bytes stand behind the messages, from the bracket that closes them.
-    pub(super) behind: usize,
+    behind: usize,
     /// Offset behind the bracket that opens the messages.
     open: usize,
-    /// Offset of the end of each message.
+    /// Where each message ends, from there.
     ends: Vec<usize>,
     /// What was known before the first message.
     begin: Reading,
@@ -40,7 +42,14 @@ impl Progress {
 
     /// Where the next message begins, or white space or a comma before it.
     pub(super) fn end(&self) -> usize {
-        self.ends.last().copied().unwrap_or(self.open)
+        self.open + self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The messages that follow; nothing if they don't end where they should, or none is of the user.
+    pub(super) fn rest<'a>(&self, body: &'a [u8]) -> Option<Vec<Message<'a>>> {
+        let (messages, close) = messages_from(body, self.end()).ok()?;
+        let asked = messages.iter().any(|message| message.role == Role::User);
+        (asked && body.len() - close == self.behind).then_some(messages)
     }
 
     /// What is known now.
@@ -49,8 +58,19 @@ impl Progress {
     }
 
     pub(super) fn push(&mut self, end: usize, reading: Reading) {
-        self.ends.push(end);
+        self.ends.push(end - self.open);
         self.readings.push(reading);
+    }
+
+    /// Goes on from the messages of another body, which has the same ones.
+    pub(super) fn go_on_from(&mut self, other: Self) {
+        (self.ends, self.readings) = (other.ends, other.readings);
+    }
+
+    /// Goes back to the start.
+    pub(super) fn clear(&mut self) {
+        self.ends.clear();
+        self.readings.clear();
     }
 
     /// The progress after the first `messages`, and no further than the last answer among them, so that what follows an answer is
@@ -93,13 +113,25 @@ impl Bodies {
 
     /// How far `body` is known from one that was read before. The body that it replaces, if it goes on from all of it, is taken out.
     pub(super) fn take(&mut self, sender: Sender, body: &[u8], alike: Option<&Alike>) -> Option<Progress> {
+        self.best(sender, |seen| seen.equal_messages(body, alike))
+    }
+
+    /// The same for a body in which what stands around the messages differs: by its messages, given what is known before them.
+    pub(super) fn resume(&mut self, sender: Sender, body: &[u8], progress: &mut Progress) {
+        if let Some(known) = self.best(sender, |seen| seen.same_messages(body, progress)) {
+            progress.go_on_from(known);
+        }
+    }
+
+    /// What is known of the body with most messages, as `equal` counts them.
+    fn best(&mut self, sender: Sender, equal: impl Fn(&Seen) -> Option<usize>) -> Option<Progress> {
         // A fork's first body goes on from its session's main thread.
         let senders = [sender, (sender.0, None)];
         let senders = senders.get(..if sender.1.is_some() { 2 } else { 1 }).unwrap_or_default();
         let known = senders.iter().flat_map(|sender| {
             self.by_sender.get(sender).into_iter().flatten().enumerate().map(move |(at, seen)| (*sender, at, seen))
         });
-        let known = known.filter_map(|(sender, at, seen)| Some((sender, at, seen.equal_messages(body, alike)?)));
+        let known = known.filter_map(|(sender, at, seen)| Some((sender, at, equal(seen)?)));
         let (from, at, equal) = known.max_by_key(|(_, _, equal)| *equal).filter(|(_, _, equal)| *equal > 0)?;
         let seens = self.by_sender.get_mut(&from)?;
         let seen = seens.get(at)?;
@@ -165,11 +197,130 @@ impl Seen {
             known + common_prefix(own.get(known..close).unwrap_or_default(), body.get(known..).unwrap_or_default())
         })?;
         // Messages end in a bracket, so one whose last byte is equal is whole.
-        Some(ends.partition_point(|end| *end <= equal))
+        Some(ends.partition_point(|end| open + end <= equal))
+    }
+
+    /// How many leading messages of `body`, of which only what stands around them was read, are these, byte for byte; nothing if the
+    /// prompt begins otherwise.
+    fn same_messages(&self, body: &[u8], progress: &Progress) -> Option<usize> {
+        let Progress { open, behind, ends, begin, .. } = &self.progress;
+        let own = self.body.as_bytes();
+        let own = own.get(*open..own.len().checked_sub(*behind)?)?;
+        let equal = common_prefix(own, body.get(progress.open..body.len().checked_sub(progress.behind)?)?);
+        (begin.prompt == progress.begin.prompt).then(|| ends.partition_point(|end| *end <= equal))
     }
 
     /// About what it takes in memory.
     fn size(&self) -> usize {
         self.body.as_bytes().len() + self.progress.readings.len() * 512
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use crate::anonymize::{Converter, Key, Options, Rules, Selection, Summary};
+    use crate::capture::{Limits, open_stream};
+    use crate::tokenize::{Encoder, Neutral, Token};
+    use crate::trace::Session;
+    use crate::trace::vocab::{Profile, PromptScale, Scope};
+
+    /// A token a character.
+    struct Letters;
+
+    impl Encoder for Letters {
+        fn encode(&self, text: &str, out: &mut Vec<Token>) {
+            out.extend(text.chars().map(u32::from));
+        }
+    }
+
+    fn convert(log: &[u8], kept: usize) -> Option<(Vec<Session>, Summary)> {
+        let options = Options {
+            rules: Rules::new(Profile::Private, &[], 16),
+            scope: Scope::Dataset,
+            prompt_scale: PromptScale::None,
+            drop_auxiliary: false,
+            min_requests: 1,
+            selection: Selection::default(),
+            reuse: kept,
+        };
+        let key = Key::from_bytes([5; 32]);
+        let mut converter = Converter::new(options, &key, Box::new(Neutral::new(Letters)), Box::new(Letters));
+        let limits = Limits { kept_bytes: kept, ..Limits::default() };
+        let (_, records) = open_stream(Box::new(std::io::Cursor::new(log.to_vec())), 0, limits).ok()?;
+        records.for_each(|record| {
+            converter.push(record).ok();
+        });
+        Some(converter.finish())
+    }
+
+    /// How what stands around the messages changes from request to request.
+    #[derive(Clone, Copy, Debug)]
+    enum Around {
+        Same,
+        /// A member before them that nothing depends on.
+        Counted,
+        /// The billing block, which is not part of the prompt.
+        Billing,
+        /// The system prompt, now and then.
+        System,
+    }
+
+    /// A thread of a user and an assistant in which the cache mark moves, and the last message may be asked anew.
+    fn log(texts: &[String], around: Around) -> Vec<u8> {
+        let message = |(at, text): (usize, &String)| match at % 2 {
+            0 => json!({"role": "user", "content": [{"type": "text", "text": text}]}),
+            _ => {
+                json!({"role": "assistant", "content": [{"type": "tool_use", "id": at.to_string(), "name": "Read", "input": {"path": text}}]})
+            }
+        };
+        let mut lines = Vec::new();
+        for turn in 0..texts.len() {
+            let length = turn / 2 * 2 + 1;
+            let mut messages: Vec<Value> = texts.iter().take(length).enumerate().map(message).collect();
+            messages[length - 1]["content"][0]["cache_control"] = json!({"type": "ephemeral"});
+            if turn % 2 == 1 {
+                messages[length - 1]["content"][0]["text"] = json!(format!("{} again", texts[length - 1]));
+            }
+            let system = match around {
+                Around::Billing => format!("x-anthropic-billing-header: cch={turn:05x};"),
+                Around::System => format!("{} {}", "system ".repeat(20), turn / 5),
+                Around::Same | Around::Counted => "system ".repeat(20),
+            };
+            let tools =
+                json!([{"name": "Read", "description": "reads ".repeat(30), "input_schema": {"type": "object"}}]);
+            let mut body = json!({"messages": messages, "system": [{"type": "text", "text": system}], "tools": tools});
+            if matches!(around, Around::Counted) {
+                body["a"] = json!(turn);
+            }
+            let record = json!({
+                "tracecloak_capture": 1, "method": "POST", "path": "/v1/messages", "status": 200,
+                "start_us": 1_700_000_000_000_000_u64 + 1_000_000 * turn as u64, "end_us": 1_700_000_000_500_000_u64 + 1_000_000 * turn as u64,
+                "headers": {"x-claude-code-session-id": "s"}, "body": body.to_string(),
+            });
+            lines.push(record.to_string());
+        }
+        lines.join("\n").into_bytes()
+    }
+
+    proptest! {
+        #[test]
+        fn reading_on_gives_what_reading_from_the_start_gives_whatever_was_changed(
+            texts in proptest::collection::vec("[a-c \"\\\\\n\u{1f600}]{0,300}", 4..16),
+            around in prop_oneof![Just(Around::Same), Just(Around::Counted), Just(Around::Billing), Just(Around::System)],
+            edits in proptest::collection::vec((any::<prop::sample::Index>(), 0_usize..3, proptest::collection::vec(
+                proptest::sample::select(&b"\"\\{}[],:0u d8.e"[..]), 0..4)), 0..6),
+        ) {
+            let mut log = log(&texts, around);
+            for (at, cut, with) in &edits {
+                let at = at.index(log.len());
+                if !log[at..(at + cut).min(log.len())].contains(&b'\n') {
+                    log.splice(at..(at + cut).min(log.len()), with.iter().copied());
+                }
+            }
+            prop_assert!(convert(&log, 0) == convert(&log, 1 << 20));
+        }
     }
 }

@@ -7,4 +7,6 @@ mod answer;
 pub(super) mod request;
 
 pub use answer::{Answer, AnswerReader, Made, Usage};
-pub use request::{Block, ContentBlock, Message, MessagesRequest, Role, ToolDefinition, messages_from, user_id};
+pub use request::{
+    Block, ContentBlock, Message, MessagesRequest, Role, ToolDefinition, messages, messages_from, user_id,
+};

@@ -109,6 +109,16 @@ impl<'a> MessagesRequest<'a> {
     /// # Errors
     /// If it is not JSON, or a part of the prompt is not of the form that the API has.
     pub fn parse(body: &'a [u8]) -> Result<Self, WireError> {
+        let (mut request, messages) = Self::outline(body)?;
+        request.messages = self::messages(messages, body)?;
+        Ok(request)
+    }
+
+    /// Reads a request body without its messages; gives these as they are.
+    ///
+    /// # Errors
+    /// If it is not JSON, or what stands around the messages is not of the form that the API has.
+    pub fn outline(body: &'a [u8]) -> Result<(Self, &'a RawValue), WireError> {
         #[derive(Deserialize)]
         struct Fields<'a> {
             #[serde(borrow)]
@@ -127,19 +137,17 @@ impl<'a> MessagesRequest<'a> {
             stream: Option<&'a RawValue>,
         }
         let fields: Fields<'a> = serde_json::from_slice(body)?;
-        Ok(Self {
+        let request = Self {
             model: lenient::<Text<'_>>(fields.model).map(|text| text.0).unwrap_or_default(),
             tools: list(fields.tools)?.into_iter().map(tool).collect::<Result<_, _>>()?,
             system: fields.system.map_or(Ok(Vec::new()), |raw| blocks(raw, 0))?,
-            messages: list(Some(fields.messages))?
-                .into_iter()
-                .map(|raw| message(raw, body))
-                .collect::<Result<_, _>>()?,
+            messages: Vec::new(),
             messages_at: end_of(body, fields.messages.get()) - fields.messages.get().len() + 1,
             user_id: lenient::<Metadata<'_>>(fields.metadata).and_then(|metadata| metadata.user_id).map(|text| text.0),
             max_tokens: lenient(fields.max_tokens),
             stream: lenient(fields.stream),
-        })
+        };
+        Ok((request, fields.messages))
     }
 }
 
@@ -154,6 +162,14 @@ pub fn user_id(body: &[u8]) -> Option<Cow<'_, str>> {
     let fields = Object::parse(body).ok()?;
     let user_id = lenient::<Metadata<'_>>(fields.get("metadata")).and_then(|metadata| metadata.user_id);
     user_id.or_else(|| lenient(fields.get("user"))).map(|text| text.0)
+}
+
+/// Reads the messages of a body as [`MessagesRequest::outline`] gives them.
+///
+/// # Errors
+/// If they are not of the form that the API has.
+pub fn messages<'a>(raw: &'a RawValue, body: &[u8]) -> Result<Vec<Message<'a>>, WireError> {
+    list(Some(raw))?.into_iter().map(|raw| message(raw, body)).collect()
 }
 
 /// Reads messages from `at`, an offset behind the bracket that opens them or behind a message. Gives them, and the offset of the
