@@ -7,18 +7,19 @@ use serde::Deserialize;
 use crate::capture::{Alike, Body, Exchange, LogError, Moment, ResponseBody, SkipReason, Text};
 use crate::tokenize::{Encoder, Layout};
 use crate::trace::vocab::{AgentKind, AgentType, Harness, Stop, ToolClass, Vocabulary};
-use crate::trace::{Model, Parts, Usage};
-use crate::wire::anthropic::{self, Answer, AnswerReader, Block, Made, Message, MessagesRequest, Role};
+use crate::trace::{Parts, Usage};
+use crate::wire::anthropic::{self, Answer, AnswerReader, Block, Made, Message, Outline, Role};
 use crate::wire::{WireError, openai_chat, openai_responses};
 
 use super::api::{Api, Responses};
+use super::around::{Around, Heads};
 use super::chains::{Blocks, Chains, Node, Prompt};
-use super::draft::{Call, Draft, ModelName, Recorded, Shape, SpawnCall, Told};
+use super::draft::{Call, Draft, Recorded, Shape, SpawnCall, Told};
 use super::key::{Tag, Tagger};
 use super::markers;
 use super::news::News;
 use super::prompt::{self, Normalized};
-use super::reading::{Reader, Reading, part_of, texts};
+use super::reading::{Reader, Reading, part_of};
 use super::reuse::{Bodies, Progress, Sender};
 use super::scale::{Counted, Gap, Scaler};
 use super::status::status;
@@ -33,6 +34,7 @@ pub(super) struct Extractor {
     layout: Box<dyn Layout>,
     counter: Counter,
     bodies: Bodies,
+    heads: Heads,
     pub(super) responses: Responses,
 }
 
@@ -40,22 +42,6 @@ pub(super) struct Extractor {
 pub(super) struct Counter {
     encoder: Box<dyn Encoder>,
     tokens: Vec<u32>,
-}
-
-/// What a body says outside its messages.
-#[derive(Clone)]
-pub(super) struct Around {
-    model: ModelName,
-    session: Option<Tag>,
-    shape: Shape,
-    system: Tag,
-    /// The system prompt is that of a workflow's agent.
-    workflow: bool,
-    max_tokens: Option<u32>,
-    stream: bool,
-    tools_tokens: u32,
-    system_tokens: u32,
-    dropped: Normalized,
 }
 
 /// What a body says.
@@ -98,6 +84,7 @@ impl Extractor {
             layout,
             counter: Counter { encoder, tokens: Vec::new() },
             bodies: Bodies::new(reuse),
+            heads: Heads::new(reuse),
             responses: Responses::default(),
         }
     }
@@ -123,7 +110,7 @@ impl Extractor {
             body
         };
         let header = |name| exchange.headers.get(name).filter(|id| !id.is_empty()).map(str::to_ascii_lowercase);
-        let session = header("x-claude-code-session-id").map(|session| session_tag(&self.tagger, &session));
+        let session = header("x-claude-code-session-id").map(|session| self.tagger.session(&session));
         let agent = header("x-claude-code-agent-id").map(|agent| self.tagger.text(&agent));
         let usage = usage(&answer.usage);
         let gap = Gap::new(&exchange.provenance, (session, agent), &self.tagger);
@@ -228,33 +215,40 @@ impl Extractor {
         (usage, gap): Counted<'_>,
     ) -> Result<Read, WireError> {
         let bytes = body.as_bytes();
-        let (mut request, raw) = match api {
-            Api::Messages | Api::CountTokens => {
-                let (request, raw) = MessagesRequest::outline(bytes)?;
-                (request, Some(raw))
-            }
-            Api::Chat => (openai_chat::parse(bytes)?, None),
-            Api::Responses => (openai_responses::parse(bytes)?, None),
+        let mut outline = match api {
+            Api::Messages | Api::CountTokens => Outline::read(bytes)?,
+            Api::Chat => Outline::whole(openai_chat::parse(bytes)?),
+            Api::Responses => Outline::whole(openai_responses::parse(bytes)?),
         };
         let refused = |_| WireError { line: 0, column: 0, too_deep: false };
-        let mut around = self.around(&request);
         let mut begin = Reading::default();
         let by_message = self.by_message();
-        if by_message {
-            let head = prompt::head(&request, &self.tagger, &mut around.dropped);
-            let laid = self.layout.lay(&head).map_err(refused)?;
-            self.blocks.extend(&mut begin.prompt, &laid.tokens, &self.tagger);
-            (around.tools_tokens, around.system_tokens) = (laid.tools, laid.system);
-        }
+        let around = match self.heads.find(&outline) {
+            Some((around, prompt)) => {
+                begin.prompt = prompt.clone();
+                Around::of(&outline.request, &self.tagger).with_head_of(around)
+            }
+            None => {
+                outline.read_head()?;
+                let mut around = Around::of(&outline.request, &self.tagger);
+                if by_message {
+                    let head = prompt::head(&outline.request, &self.tagger, &mut around.dropped);
+                    let laid = self.layout.lay(&head).map_err(refused)?;
+                    self.blocks.extend(&mut begin.prompt, &laid.tokens, &self.tagger);
+                    (around.tools_tokens, around.system_tokens) = (laid.tools, laid.system);
+                    self.heads.keep(&outline, &around, &begin.prompt);
+                }
+                around
+            }
+        };
+        let Outline { mut request, messages: raw, .. } = outline;
         let close = match raw {
             Some(raw) => request.messages_at + raw.get().len().saturating_sub(2),
             None => request.messages.last().map_or(request.messages_at, |last| last.end),
         };
         let mut progress = Progress::new(around, request.messages_at, bytes.len().saturating_sub(close), begin);
         if let Some(raw) = raw {
-            if by_message {
-                self.bodies.resume(sender, bytes, &mut progress);
-            }
+            self.bodies.resume(sender, bytes, &mut progress);
             let rest = (progress.messages() > 0).then(|| progress.rest(bytes)).flatten();
             request.messages = match rest {
                 Some(rest) => rest,
@@ -353,35 +347,11 @@ impl Extractor {
         Told { asked, calls, parts }
     }
 
-    fn around(&self, request: &MessagesRequest<'_>) -> Around {
-        let serves_search = request.tools.iter().any(|tool| tool.kind.starts_with("web_search"));
-        let system = texts(&request.system).filter(|text| !text.starts_with(prompt::BILLING)).map(str::as_bytes);
-        let session = request.user_id.as_deref().and_then(markers::session_of_user_id);
-        Around {
-            model: Model::recognize(&request.model)
-                .map_or_else(|| ModelName::Unlisted(self.tagger.text(&request.model)), ModelName::Listed),
-            session: session.map(|session| session_tag(&self.tagger, &session.to_ascii_lowercase())),
-            shape: match () {
-                () if texts(&request.system).any(markers::is_summarizer) => Shape::Compaction,
-                () if serves_search && request.tools.iter().all(|tool| !tool.kind.is_empty()) => Shape::Side,
-                () if request.tools.is_empty() => Shape::Bare,
-                () => Shape::Thread,
-            },
-            system: self.tagger.tag(system),
-            workflow: texts(&request.system).any(markers::is_workflow_agent),
-            max_tokens: request.max_tokens.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
-            stream: request.stream == Some(true),
-            tools_tokens: 0,
-            system_tokens: 0,
-            dropped: Normalized::default(),
-        }
-    }
-
     /// The session that other harnesses name, and the session that started it.
     fn other_session(&self, exchange: &Exchange) -> (Option<Tag>, Option<Tag>) {
         let header = |name| exchange.headers.get(name).filter(|value| !value.is_empty()).map(str::to_ascii_lowercase);
         let found = markers::SESSION_HEADERS.iter().find_map(|(own, parent)| Some((header(own)?, header(parent))));
-        let tag = |session: String| session_tag(&self.tagger, &session);
+        let tag = |session: String| self.tagger.session(&session);
         found.map_or((None, None), |(own, parent)| (Some(tag(own)), parent.map(tag)))
     }
 
@@ -461,10 +431,6 @@ fn harness(exchange: &Exchange, has_claude_session: bool) -> Harness {
         () if agent.starts_with("opencode") => Harness::OpenCode,
         () => Harness::Other,
     }
-}
-
-fn session_tag(tagger: &Tagger, session: &str) -> Tag {
-    tagger.tag([&b"session"[..], session.as_bytes()])
 }
 
 fn usage(stated: &anthropic::Usage) -> Usage {

@@ -63,6 +63,11 @@ impl Tagger {
         self.tag([text.as_bytes()])
     }
 
+    /// The tag of a session's id, in lower case.
+    pub(super) fn session(&self, id: &str) -> Tag {
+        self.tag([&b"session"[..], id.as_bytes()])
+    }
+
     /// The chain hash of a block of tokens that follows the block `before`.
     pub(super) fn block(&self, before: Tag, tokens: &[u32]) -> Tag {
         let mut hasher = self.blocks.clone();

@@ -8,6 +8,7 @@
 //! ```
 
 mod api;
+mod around;
 mod chains;
 mod draft;
 mod edges;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::capture::{Alike, Text, common_prefix};
 use crate::wire::anthropic::{Message, Role, messages_from};
 
-use super::extract::Around;
+use super::around::Around;
 use super::key::Tag;
 use super::reading::Reading;
 

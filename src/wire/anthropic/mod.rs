@@ -8,5 +8,5 @@ pub(super) mod request;
 
 pub use answer::{Answer, AnswerReader, Made, Usage};
 pub use request::{
-    Block, ContentBlock, Message, MessagesRequest, Role, ToolDefinition, messages, messages_from, user_id,
+    Block, ContentBlock, Message, MessagesRequest, Outline, Role, ToolDefinition, messages, messages_from, user_id,
 };

@@ -109,16 +109,31 @@ impl<'a> MessagesRequest<'a> {
     /// # Errors
     /// If it is not JSON, or a part of the prompt is not of the form that the API has.
     pub fn parse(body: &'a [u8]) -> Result<Self, WireError> {
-        let (mut request, messages) = Self::outline(body)?;
-        request.messages = self::messages(messages, body)?;
-        Ok(request)
+        let mut outline = Outline::read(body)?;
+        outline.read_head()?;
+        let messages = outline.messages.map_or(Ok(Vec::new()), |raw| messages(raw, body))?;
+        Ok(Self { messages, ..outline.request })
     }
+}
 
-    /// Reads a request body without its messages; gives these as they are.
+/// A request body whose longest parts were not looked into yet.
+pub struct Outline<'a> {
+    /// The rest of it.
+    pub request: MessagesRequest<'a>,
+    /// Its tool definitions.
+    pub tools: Option<&'a RawValue>,
+    /// Its system prompt.
+    pub system: Option<&'a RawValue>,
+    /// Its messages.
+    pub messages: Option<&'a RawValue>,
+}
+
+impl<'a> Outline<'a> {
+    /// Reads a body without its tools, system prompt and messages.
     ///
     /// # Errors
-    /// If it is not JSON, or what stands around the messages is not of the form that the API has.
-    pub fn outline(body: &'a [u8]) -> Result<(Self, &'a RawValue), WireError> {
+    /// If it is not JSON.
+    pub fn read(body: &'a [u8]) -> Result<Self, WireError> {
         #[derive(Deserialize)]
         struct Fields<'a> {
             #[serde(borrow)]
@@ -137,17 +152,36 @@ impl<'a> MessagesRequest<'a> {
             stream: Option<&'a RawValue>,
         }
         let fields: Fields<'a> = serde_json::from_slice(body)?;
-        let request = Self {
+        let request = MessagesRequest {
             model: lenient::<Text<'_>>(fields.model).map(|text| text.0).unwrap_or_default(),
-            tools: list(fields.tools)?.into_iter().map(tool).collect::<Result<_, _>>()?,
-            system: fields.system.map_or(Ok(Vec::new()), |raw| blocks(raw, 0))?,
+            tools: Vec::new(),
+            system: Vec::new(),
             messages: Vec::new(),
             messages_at: end_of(body, fields.messages.get()) - fields.messages.get().len() + 1,
             user_id: lenient::<Metadata<'_>>(fields.metadata).and_then(|metadata| metadata.user_id).map(|text| text.0),
             max_tokens: lenient(fields.max_tokens),
             stream: lenient(fields.stream),
         };
-        Ok((request, fields.messages))
+        Ok(Self { request, tools: fields.tools, system: fields.system, messages: Some(fields.messages) })
+    }
+
+    /// A request in which nothing is left to be read.
+    pub fn whole(request: MessagesRequest<'a>) -> Self {
+        Self { request, tools: None, system: None, messages: None }
+    }
+
+    /// Reads the tools and the system prompt.
+    ///
+    /// # Errors
+    /// If they are not of the form that the API has.
+    pub fn read_head(&mut self) -> Result<(), WireError> {
+        if let Some(tools) = self.tools {
+            self.request.tools = list(Some(tools))?.into_iter().map(tool).collect::<Result<_, _>>()?;
+        }
+        if let Some(system) = self.system {
+            self.request.system = blocks(system, 0)?;
+        }
+        Ok(())
     }
 }
 
@@ -164,7 +198,7 @@ pub fn user_id(body: &[u8]) -> Option<Cow<'_, str>> {
     user_id.or_else(|| lenient(fields.get("user"))).map(|text| text.0)
 }
 
-/// Reads the messages of a body as [`MessagesRequest::outline`] gives them.
+/// Reads the messages of a body as [`Outline`] gives them.
 ///
 /// # Errors
 /// If they are not of the form that the API has.
