@@ -83,6 +83,8 @@ pub(crate) enum Disguise {
     Steps,
     /// Decimal digits of each number are characters.
     Digits,
+    /// A multiple of each character, and something added.
+    Affine,
 }
 
 /// How integers hide text, if they do. `open` says that nothing declares them, so that less proof is asked for.
@@ -103,6 +105,13 @@ pub(crate) fn disguise(values: &[i64], open: bool) -> Option<Disguise> {
     if run(&steps, if open { 12 } else { 24 }, small) {
         return Some(Disguise::Steps);
     }
+    let last: Vec<i64> = values.iter().map(|value| value.rem_euclid(1000)).collect();
+    if last != values && run(&last, 24, small) {
+        return Some(Disguise::Digits);
+    }
+    if affine(values) {
+        return Some(Disguise::Affine);
+    }
     let long = values.iter().filter(|value| **value >= 100_000).take(1 << 12);
     if digits(&long.map(ToString::to_string), if open { 8 } else { 16 }) {
         return Some(Disguise::Digits);
@@ -111,6 +120,29 @@ pub(crate) fn disguise(values: &[i64], open: bool) -> Option<Disguise> {
         .into_iter()
         .any(|width| low_bits(&values.iter().map(|value| *value & 0xff), width))
         .then_some(Disguise::LowBits)
+}
+
+/// Whether all numbers are `a` times a character and `b`, for some `a` and `b`. Characters that only look like some are everywhere,
+/// so they have to be words, with the vowels that words have.
+fn affine(values: &[i64]) -> bool {
+    let Some(least) = values.iter().min().filter(|_| values.len() >= 32) else { return false };
+    let mut step = 0u64;
+    for value in values {
+        let mut other = value.abs_diff(*least);
+        while other != 0 {
+            (step, other) = (other, step % other);
+        }
+    }
+    let most = values.iter().filter_map(|value| value.abs_diff(*least).checked_div(step)).max().unwrap_or(u64::MAX);
+    (32..127_u64).take_while(|first| first.saturating_add(most) < 127).any(|first| {
+        let code = |value: &i64| u32::try_from(first + value.abs_diff(*least) / step).ok().and_then(char::from_u32);
+        let text: String = values.iter().take(1 << 12).filter_map(code).collect();
+        let count = |accept: fn(char) -> bool| text.chars().filter(|c| accept(*c)).count();
+        let (letters, spaces) = (count(|c| c.is_ascii_lowercase()), count(|c| c == ' '));
+        let vowels = count(|c| "aeiou".contains(c));
+        let is_text = (letters + spaces) * 4 >= text.len() * 3 && spaces * 20 >= text.len() && spaces * 3 <= text.len();
+        is_text && vowels * 4 >= letters && vowels * 2 <= letters && reads(&text, 32) && is_language(&text)
+    })
 }
 
 /// Whether decimal digits, two or three a character, are a text.
@@ -314,7 +346,23 @@ pub(crate) fn floats_hide_text(values: &[f64]) -> bool {
         text.split_once('.').map(|(_, fraction)| fraction.to_owned()).filter(|fraction| fraction.len() >= 5)
     });
     let fractions_bits: Vec<i64> = bits.iter().map(|bits| bits & 0xffff_ffff_ffff).collect();
-    packed(&bits) || packed(&halves) || packed(&fractions_bits) || digits(&fractions, 12)
+    let thousandths: Vec<i64> = values.iter().map(|value| thousandths(value.rem_euclid(1.0))).collect();
+    let small = |value| u8::try_from(value).ok().map(char::from).filter(|c| c.is_ascii_lowercase() || *c == ' ');
+    run(&thousandths, 24, small)
+        || packed(&bits)
+        || packed(&halves)
+        || packed(&fractions_bits)
+        || digits(&fractions, 12)
+}
+
+/// Thousandths of a number from 0 to 1.
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "at most a thousand; anything else is no character"
+)]
+fn thousandths(value: f64) -> i64 {
+    (value * 1000.0).round() as i64
 }
 
 /// The nearest number of four bytes.
@@ -389,6 +437,11 @@ mod tests {
             .map(|part| part.iter().fold(0, |all, byte| all * 1000 + i64::from(*byte)))
             .collect();
         assert_eq!(disguise(&digits, true), Some(Disguise::Digits));
+        let affine: Vec<i64> = text.to_lowercase().bytes().map(|byte| i64::from(byte) * 37 + 12_345).collect();
+        assert_eq!(disguise(&affine, false), Some(Disguise::Affine));
+        let last: Vec<i64> =
+            (0..).zip(text.to_lowercase().bytes()).map(|(at, byte)| at * 7000 + i64::from(byte)).collect();
+        assert_eq!(disguise(&last, false), Some(Disguise::Digits));
         let bits: Vec<bool> = text.bytes().flat_map(|byte| (0..8).map(move |bit| byte >> (7 - bit) & 1 == 1)).collect();
         assert!(bits_hide_text(&bits) && bits_hide_text(&[&[true, false, true][..], &bits].concat()));
         let low: Vec<i64> = bits

@@ -52,5 +52,5 @@ pub use exchange::{
 };
 pub(crate) use familiar::common_prefix;
 pub use input::{Input, InputError, Inputs};
-pub use reader::{Limits, LogReader, OpenError, READERS, Records, Sniff, open, open_as, open_stream};
+pub use reader::{Limits, LogReader, OpenError, READERS, Records, Sniff, open, open_as, open_stream, open_through};
 pub use text::Text;

@@ -3,6 +3,7 @@
 //! Invariant: a declared value is checked against its declaration here and then counted; what is left open goes to the checks,
 //! string by string and column by column, and is forgotten.
 
+use super::choices::{self, Choice, Orders};
 use super::fact::{Facts, Kind};
 use super::node::Nodes;
 use super::{ColumnView, Dataset, FileView, RequestView, SessionDigest, SessionView, Sink, TextView};
@@ -70,6 +71,7 @@ pub(crate) struct Collector<'f, 'a> {
     session_row: u64,
     raw_ids: Vec<u64>,
     ids_label: String,
+    orders: Orders,
 }
 
 impl<'f, 'a> Collector<'f, 'a> {
@@ -91,6 +93,7 @@ impl<'f, 'a> Collector<'f, 'a> {
             session_row: 0,
             raw_ids: Vec::new(),
             ids_label: String::new(),
+            orders: Orders::default(),
         }
     }
 
@@ -126,8 +129,30 @@ impl<'f, 'a> Collector<'f, 'a> {
         let twice = std::mem::replace(&mut node.stamp, object) == object && !node.overflow;
         if twice {
             self.fact(Kind::Spelling, child, offset, "a member stands twice in one object");
+        } else {
+            self.follows(object, parent, child);
         }
         child
+    }
+
+    /// A member follows the last one of the object, if that has one.
+    fn follows(&mut self, object: u64, parent: usize, child: usize) {
+        let Some(parent) = self.nodes.get_mut(parent) else { return };
+        let same = std::mem::replace(&mut parent.open, object) == object;
+        let before = std::mem::replace(&mut parent.last, child);
+        if let Some(before_node) = self.nodes.get_mut(before).filter(|_| same)
+            && std::mem::replace(&mut before_node.follower, child) != child
+        {
+            self.orders.follows(before, child);
+        }
+    }
+
+    /// An object of this serial number ends, whose members need not all be there.
+    pub(crate) fn end_members(&mut self, object: u64, node: usize) {
+        for full in choices::present(&mut self.nodes, node, object) {
+            self.look(full);
+        }
+        self.end_object(node);
     }
 
     /// An object ends.
@@ -216,6 +241,8 @@ impl<'f, 'a> Collector<'f, 'a> {
             return;
         }
         at.values.push(value);
+        at.choices.add(Choice::Fraction, false);
+        at.choices.add(Choice::Null, false);
         if at.histogram.len() < DISTINCT {
             *at.histogram.entry(value).or_default() += 1;
         }
@@ -255,6 +282,11 @@ impl<'f, 'a> Collector<'f, 'a> {
         let Some(at) = self.nodes.get_mut(node) else { return };
         at.count += 1;
         at.floats.push(value);
+        at.choices.add(Choice::Fraction, true);
+        at.choices.add(Choice::Null, false);
+        if value == 0.0 {
+            at.choices.add(Choice::Sign, value.is_sign_negative());
+        }
         let (shape, role, full) = (at.shape, at.role, at.floats.len() >= CHUNK);
         let fits = match shape {
             None => true,
@@ -275,6 +307,7 @@ impl<'f, 'a> Collector<'f, 'a> {
         let Some(at) = self.nodes.get_mut(node) else { return };
         at.others_seen += 1;
         at.bits.push(value);
+        at.choices.add(Choice::Null, false);
         let full = at.bits.len() >= CHUNK;
         if !matches!(self.nodes.shape(node), None | Some(Shape::Bool)) {
             self.fact(Kind::Domain, node, offset, "true or false where the format has another type");
@@ -288,14 +321,33 @@ impl<'f, 'a> Collector<'f, 'a> {
     pub(crate) fn null(&mut self, node: usize) {
         if let Some(at) = self.nodes.get_mut(node) {
             at.others_seen += 1;
+            if at.choices.add(Choice::Null, true) {
+                self.look(node);
+            }
         }
+    }
+
+    /// Looks at what was chosen for the values of a column.
+    fn look(&mut self, node: usize) {
+        let Some(at) = self.nodes.get_mut(node) else { return };
+        let (mut chosen, label) = (std::mem::take(&mut at.choices), at.label.clone());
+        let (facts, sink) = (&mut self.view.facts, &mut self.feed.sink);
+        chosen.look(&label, facts, |bits| {
+            if let Some(sink) = sink {
+                pack(bits, &mut |bytes| sink.numbers(&label, bytes));
+            }
+        });
     }
 
     /// A string.
     pub(crate) fn text(&mut self, node: usize, bytes: &[u8], offset: Option<usize>) {
         let Some(at) = self.nodes.get_mut(node) else { return };
         at.texts += 1;
+        let full = at.choices.add(Choice::Null, false);
         let (shape, role) = (at.shape, at.role);
+        if full {
+            self.look(node);
+        }
         if role == Role::Session
             && let Some(frame) = self.frames.last_mut()
         {
@@ -389,17 +441,16 @@ impl<'f, 'a> Collector<'f, 'a> {
         let (lists, outputs) = (std::mem::take(&mut at.lists), std::mem::take(&mut at.outputs));
         let bits = std::mem::take(&mut at.bits);
         let row = std::mem::replace(&mut at.first_row, self.row);
+        self.look(node);
         if values.is_empty() && floats.is_empty() && bits.is_empty() {
             return;
         }
+        let Some(at) = self.nodes.get(node) else { return };
         let (label, shape, role) = (at.label.clone(), at.shape, at.role);
         if let Some(sink) = self.feed.sink.as_mut() {
             sink.numbers(&label, &mut values.iter().map(|value| value.cast_unsigned()));
             sink.numbers(&label, &mut floats.iter().map(|value| value.to_bits()));
-            // Eight of them spell a byte, in either order.
-            let byte = |bits: &[bool]| bits.iter().fold(0, |byte, bit| byte << 1 | u64::from(*bit));
-            sink.numbers(&label, &mut bits.chunks(8).map(byte));
-            sink.numbers(&label, &mut bits.chunks(8).map(byte).map(u64::reverse_bits).map(|byte| byte >> 56));
+            pack(&bits, &mut |bytes| sink.numbers(&label, bytes));
         }
         let column = ColumnView {
             label: &label,
@@ -421,6 +472,10 @@ impl<'f, 'a> Collector<'f, 'a> {
     pub(crate) fn finish(mut self) -> FileView {
         self.end_session();
         self.names();
+        if self.orders.differ() {
+            let message = "members in one order here and in another there";
+            self.view.facts.add(Kind::Spelling, Place::default(), message, None);
+        }
         (0..self.nodes.len()).for_each(|node| self.flush(node));
         if !self.raw_ids.is_empty() {
             let mut ids = std::mem::take(&mut self.raw_ids);
@@ -489,4 +544,11 @@ impl<'f, 'a> Collector<'f, 'a> {
             }
         }
     }
+}
+
+/// Eight bits spell a byte, in either order.
+fn pack(bits: &[bool], show: &mut dyn FnMut(&mut dyn Iterator<Item = u64>)) {
+    let byte = |bits: &[bool]| bits.iter().fold(0, |byte, bit| byte << 1 | u64::from(*bit));
+    show(&mut bits.chunks(8).map(byte));
+    show(&mut bits.chunks(8).map(byte).map(u64::reverse_bits).map(|byte| byte >> 56));
 }

@@ -5,6 +5,7 @@
 
 mod archive;
 mod arrow;
+mod choices;
 mod collect;
 mod compress;
 mod content;

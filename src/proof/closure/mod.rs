@@ -47,6 +47,8 @@ pub enum Decoding {
     Zstd,
     /// Numbers read as code points, as bytes, or as packs of bytes.
     Numbers,
+    /// Numbers read as multiples of characters, and something added.
+    Affine,
     /// Numbers read as token ids.
     Tokens,
     /// Strings of the same field or column, joined over the rows.
@@ -70,6 +72,7 @@ impl Decoding {
             Self::Deflate => "deflate",
             Self::Zstd => "zstd",
             Self::Numbers => "numbers",
+            Self::Affine => "multiples",
             Self::Tokens => "tokens",
             Self::Joined => "joined",
             Self::Reversed => "reversed",
@@ -147,7 +150,8 @@ impl Walk<'_> {
         self.left = left;
         self.path.push(decoding);
         (self.visit)(&self.path, bytes);
-        if self.path.len() < DEPTH {
+        // One of very many readings is not read on.
+        if self.path.len() < DEPTH && decoding != Decoding::Affine {
             self.step(bytes);
         }
         self.path.pop();
@@ -259,6 +263,8 @@ mod tests {
         finds(format!("[{}]", numbers(SECRET.bytes().map(u64::from))), &[Decoding::Numbers]);
         let entities = SECRET.chars().map(|char| format!("&#{};", u32::from(char))).collect::<Vec<_>>().concat();
         finds(entities, &[Decoding::Numbers]);
+        finds(numbers(SECRET.bytes().map(|byte| 37 * u64::from(byte) + 12_345)), &[Decoding::Affine]);
+        finds(numbers(SECRET.bytes().map(|byte| u64::from(byte) + 1000)), &[Decoding::Affine]);
         for width in 2..=8 {
             finds(packs(width, false), &[Decoding::Numbers]);
             finds(packs(width, true), &[Decoding::Numbers]);

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a run of numbers comes out once a reading, in its order; runs are kept apart by NUL.
 
+use std::ops::Range;
+
 use super::{Decoding, Detokenize, Emit, LEAST};
 use crate::proof::index::textual;
 
@@ -50,11 +52,46 @@ pub(super) fn number(bytes: &[u8], negative: bool) -> (u64, &[u8]) {
     (if negative { value.wrapping_neg() } else { value }, rest)
 }
 
+/// Numbers of a run that are read as multiples of characters, and how many there are at least; over how wide a range the characters
+/// spread at least and at most: those of words spread over twenty, and what is no wider has too many readings.
+const AFFINE: Range<usize> = 12..1 << 16;
+const SPREAD: Range<u64> = 20..224;
+
+/// The readings of a run whose numbers are all `a` times a character and `b`, for every `b`.
+fn affine(run: &[u64], emit: Emit<'_>) {
+    let run = run.get(..AFFINE.end).unwrap_or(run);
+    let Some(least) = run.iter().min().filter(|_| run.len() >= AFFINE.start) else { return };
+    let mut step = 0;
+    for value in run {
+        let mut other = value - least;
+        while other != 0 {
+            (step, other) = (other, step % other);
+        }
+        // A step of one is found soon, where most runs are too wide for it.
+        if step == 1 && value - least >= SPREAD.end {
+            return;
+        }
+    }
+    let places: Option<Vec<u8>> =
+        run.iter().map(|value| (value - least).checked_div(step).and_then(|place| u8::try_from(place).ok())).collect();
+    let Some(places) = places else { return };
+    let most = places.iter().copied().max().unwrap_or(0);
+    // Those of the numbers as they are are shown already.
+    if !SPREAD.contains(&u64::from(most)) || (step == 1 && *least < 127) {
+        return;
+    }
+    for first in 9..=255 - most {
+        let text: Vec<u8> = places.iter().map(|place| place + first).collect();
+        emit(Decoding::Affine, &text);
+    }
+}
+
 /// Every reading of each run.
 pub(super) fn read(runs: &[Vec<u64>], detokenize: Option<Detokenize<'_>>, emit: Emit<'_>) {
     if runs.is_empty() {
         return;
     }
+    runs.iter().for_each(|run| affine(run, emit));
     let mut text = Vec::new();
     for run in runs {
         for value in run {
