@@ -2,6 +2,8 @@
 //!
 //! Invariant: a verdict is a class; nothing of what was looked at is kept.
 
+use super::coded::{affine, fractions_hide_words, words};
+
 /// Whether a date like 2026-11-29 or 20261129, or a time like 12:34:56, stands in a text.
 pub(crate) fn has_date(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -106,7 +108,7 @@ pub(crate) fn disguise(values: &[i64], open: bool) -> Option<Disguise> {
         return Some(Disguise::Steps);
     }
     let last: Vec<i64> = values.iter().map(|value| value.rem_euclid(1000)).collect();
-    if last != values && run(&last, 24, small) {
+    if last != values && words(&last) {
         return Some(Disguise::Digits);
     }
     if affine(values) {
@@ -120,29 +122,6 @@ pub(crate) fn disguise(values: &[i64], open: bool) -> Option<Disguise> {
         .into_iter()
         .any(|width| low_bits(&values.iter().map(|value| *value & 0xff), width))
         .then_some(Disguise::LowBits)
-}
-
-/// Whether all numbers are `a` times a character and `b`, for some `a` and `b`. Characters that only look like some are everywhere,
-/// so they have to be words, with the vowels that words have.
-fn affine(values: &[i64]) -> bool {
-    let Some(least) = values.iter().min().filter(|_| values.len() >= 32) else { return false };
-    let mut step = 0u64;
-    for value in values {
-        let mut other = value.abs_diff(*least);
-        while other != 0 {
-            (step, other) = (other, step % other);
-        }
-    }
-    let most = values.iter().filter_map(|value| value.abs_diff(*least).checked_div(step)).max().unwrap_or(u64::MAX);
-    (32..127_u64).take_while(|first| first.saturating_add(most) < 127).any(|first| {
-        let code = |value: &i64| u32::try_from(first + value.abs_diff(*least) / step).ok().and_then(char::from_u32);
-        let text: String = values.iter().take(1 << 12).filter_map(code).collect();
-        let count = |accept: fn(char) -> bool| text.chars().filter(|c| accept(*c)).count();
-        let (letters, spaces) = (count(|c| c.is_ascii_lowercase()), count(|c| c == ' '));
-        let vowels = count(|c| "aeiou".contains(c));
-        let is_text = (letters + spaces) * 4 >= text.len() * 3 && spaces * 20 >= text.len() && spaces * 3 <= text.len();
-        is_text && vowels * 4 >= letters && vowels * 2 <= letters && reads(&text, 32) && is_language(&text)
-    })
 }
 
 /// Whether decimal digits, two or three a character, are a text.
@@ -260,17 +239,20 @@ fn is_text(c: char) -> bool {
         || matches!(c, '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ff65}')
 }
 
-/// Whether characters are a text and not numbers that happen to be characters: many, different, mostly letters, few between.
-fn reads(text: &str, least: usize) -> bool {
+/// Whether characters are a text and not numbers that happen to be characters: many, different, mostly letters, few between, and not
+/// counting.
+pub(super) fn reads(text: &str, least: usize) -> bool {
     let count = text.chars().count();
     if count < least {
         return false;
     }
     let letters = text.chars().filter(|c| c.is_alphanumeric() || *c == ' ').count();
+    let next = text.chars().skip(1);
+    let jumps = text.chars().zip(next).filter(|(one, next)| u32::from(*one).abs_diff(u32::from(*next)) > 1).count();
     let mut different: Vec<char> = text.chars().collect();
     different.sort_unstable();
     different.dedup();
-    letters * 4 >= count * 3 && different.len() >= least.min(8).min(count / 3 + 1)
+    letters * 4 >= count * 3 && jumps * 3 >= count && different.len() >= least.min(8).min(count / 3 + 1)
 }
 
 /// Whether numbers of several bytes are text, 4, 7 or 8 bytes each, in either order.
@@ -346,23 +328,11 @@ pub(crate) fn floats_hide_text(values: &[f64]) -> bool {
         text.split_once('.').map(|(_, fraction)| fraction.to_owned()).filter(|fraction| fraction.len() >= 5)
     });
     let fractions_bits: Vec<i64> = bits.iter().map(|bits| bits & 0xffff_ffff_ffff).collect();
-    let thousandths: Vec<i64> = values.iter().map(|value| thousandths(value.rem_euclid(1.0))).collect();
-    let small = |value| u8::try_from(value).ok().map(char::from).filter(|c| c.is_ascii_lowercase() || *c == ' ');
-    run(&thousandths, 24, small)
+    fractions_hide_words(values)
         || packed(&bits)
         || packed(&halves)
         || packed(&fractions_bits)
         || digits(&fractions, 12)
-}
-
-/// Thousandths of a number from 0 to 1.
-#[expect(
-    clippy::as_conversions,
-    clippy::cast_possible_truncation,
-    reason = "at most a thousand; anything else is no character"
-)]
-fn thousandths(value: f64) -> i64 {
-    (value * 1000.0).round() as i64
 }
 
 /// The nearest number of four bytes.
@@ -437,11 +407,6 @@ mod tests {
             .map(|part| part.iter().fold(0, |all, byte| all * 1000 + i64::from(*byte)))
             .collect();
         assert_eq!(disguise(&digits, true), Some(Disguise::Digits));
-        let affine: Vec<i64> = text.to_lowercase().bytes().map(|byte| i64::from(byte) * 37 + 12_345).collect();
-        assert_eq!(disguise(&affine, false), Some(Disguise::Affine));
-        let last: Vec<i64> =
-            (0..).zip(text.to_lowercase().bytes()).map(|(at, byte)| at * 7000 + i64::from(byte)).collect();
-        assert_eq!(disguise(&last, false), Some(Disguise::Digits));
         let bits: Vec<bool> = text.bytes().flat_map(|byte| (0..8).map(move |bit| byte >> (7 - bit) & 1 == 1)).collect();
         assert!(bits_hide_text(&bits) && bits_hide_text(&[&[true, false, true][..], &bits].concat()));
         let low: Vec<i64> = bits

@@ -136,7 +136,7 @@ fn leaks() -> anyhow::Result<Vec<(&'static str, &'static str, Vec<u8>)>> {
     let length = u32::try_from(TEXT.len())?.to_le_bytes();
     let skipped = [&[0x50, 0x2a, 0x4d, 0x18][..], &length, TEXT.as_bytes(), &stream].concat();
     let digest = Sha256::digest(TEXT);
-    let wide: Vec<u8> = String::from_utf8(plain.clone())?.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let wide: Vec<u8> = String::from_utf8(once(json!(TEXT)))?.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let bit = |at: usize| TEXT.as_bytes().get(at / 8 % TEXT.len()).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
     let absent: String = (0..8 * TEXT.len())
         .map(|at| format!("{{\"session\":0,\"t_ms\":{at}{}}}\n", if bit(at) { ",\"out_tokens\":16" } else { "" }))

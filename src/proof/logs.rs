@@ -32,6 +32,9 @@ enum Work {
     Text(Zeroizing<Vec<u8>>),
 }
 
+/// Takes what is to be looked at, here or on another thread.
+type Hand<'h> = &'h dyn Fn(Work);
+
 /// Compares a residual with logs, over `threads` threads. `progress` is told how many raw bytes were looked at so far.
 /// Inputs that can't be read again (stdin, pipes) are skipped: the source check was then not run on them, and the report is
 /// not complete.
@@ -48,24 +51,26 @@ pub fn check_logs(
 ) -> Result<SourceReport, ProofError> {
     let check = SourceCheck::new(residual, k, tokens)?;
     let scanner = &check.scanner;
-    let threads = threads.max(1);
-    let (send, receive) = sync_channel(threads);
-    let receive = &Mutex::new(receive);
     let readers = threads.min(inputs.list().len());
     let reading = &Reading { inputs, next: AtomicUsize::new(0), seen: AtomicU64::new(0), kept: KEPT / readers.max(1) };
-    let read = thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(move || work(scanner, receive));
-        }
-        let readers: Vec<_> = (0..readers)
-            .map(|_| {
-                let send = send.clone();
-                scope.spawn(move || reading.run(scanner, &send, progress))
-            })
-            .collect();
-        drop(send);
-        readers.into_iter().map(|reader| reader.join().ok()).collect::<Vec<_>>()
-    });
+    let read = if threads < 2 {
+        // Nothing is gained by handing anything over.
+        vec![Some(reading.run(scanner, &|work| look(scanner, &work), progress))]
+    } else {
+        let (send, receive) = sync_channel(threads);
+        let receive = &Mutex::new(receive);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(move || work(scanner, receive));
+            }
+            let read = |send: SyncSender<Work>| {
+                scope.spawn(move || reading.run(scanner, &|work| drop(send.send(work)), progress))
+            };
+            let readers: Vec<_> = (0..readers).map(|_| read(send.clone())).collect();
+            drop(send);
+            readers.into_iter().map(|reader| reader.join().ok()).collect()
+        })
+    };
     let mut report = check.finish();
     for read in read {
         // A reader that fell over may have left anything out.
@@ -90,7 +95,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn run(&self, scanner: &Scanner<'_>, send: &SyncSender<Work>, progress: &dyn Fn(u64)) -> Coverage {
+    fn run(&self, scanner: &Scanner<'_>, hand: Hand<'_>, progress: &dyn Fn(u64)) -> Coverage {
         let mut coverage = Coverage::default();
         while let Some(input) = self.inputs.list().get(self.next.fetch_add(1, Ordering::Relaxed)) {
             if !input.can_reopen() {
@@ -104,7 +109,7 @@ impl Reading<'_> {
                 scanner.seen(usize::try_from(new).unwrap_or(0));
                 progress(self.seen.fetch_add(new, Ordering::Relaxed) + new);
             };
-            let whole = self.input(input, scanner, send, &mut coverage, &mut tell);
+            let whole = self.input(input, scanner, hand, &mut coverage, &mut tell);
             coverage.skipped_inputs += u64::from(whole.is_none());
         }
         coverage
@@ -115,7 +120,7 @@ impl Reading<'_> {
         &self,
         input: &Input,
         scanner: &Scanner<'_>,
-        send: &SyncSender<Work>,
+        hand: Hand<'_>,
         coverage: &mut Coverage,
         tell: &mut dyn FnMut(u64),
     ) -> Option<()> {
@@ -127,12 +132,12 @@ impl Reading<'_> {
                 let mut batch = Batch::default();
                 for record in records {
                     match record {
-                        Ok(exchange) => batch.push(exchange, send),
+                        Ok(exchange) => batch.push(exchange, hand),
                         Err(_) => coverage.unread_records += 1,
                     }
                     tell(seen.bytes());
                 }
-                batch.send(send);
+                batch.send(hand);
                 // Some readers end before their input does; a database is read as pages.
                 if !seen.ended() {
                     let from = seen.bytes();
@@ -151,9 +156,9 @@ impl Reading<'_> {
                 let seen = Arc::new(Seen::default());
                 let source = Watched::new(input.decompressed().ok()?, scanner, &seen);
                 if scanner.hashes() {
-                    strings(source, send);
+                    strings(source, hand);
                 } else {
-                    escaped(source, send, &mut || tell(seen.bytes()));
+                    escaped(source, hand, &mut || tell(seen.bytes()));
                 }
                 tell(seen.bytes());
                 seen.ended().then_some(())
@@ -230,24 +235,24 @@ struct Batch {
 }
 
 impl Batch {
-    fn push(&mut self, exchange: Exchange, send: &SyncSender<Work>) {
+    fn push(&mut self, exchange: Exchange, hand: Hand<'_>) {
         if let Body::Bytes(body) = &exchange.body {
             self.bytes += body.as_bytes().len();
         }
         self.exchanges.push(exchange);
         if self.bytes >= CHUNK || self.exchanges.len() >= 256 {
-            self.send(send);
+            self.send(hand);
         }
     }
 
-    fn send(&mut self, send: &SyncSender<Work>) {
+    fn send(&mut self, hand: Hand<'_>) {
         self.bytes = 0;
-        drop(send.send(Work::Exchanges(std::mem::take(&mut self.exchanges))));
+        hand(Work::Exchanges(std::mem::take(&mut self.exchanges)));
     }
 }
 
 /// Hands out what is read, in chunks that overlap, to be looked at without its escapes.
-fn escaped(mut source: impl Read, send: &SyncSender<Work>, tell: &mut dyn FnMut()) {
+fn escaped(mut source: impl Read, hand: Hand<'_>, tell: &mut dyn FnMut()) {
     let mut tail = Zeroizing::new(Vec::new());
     loop {
         let mut chunk = Zeroizing::new(Vec::with_capacity(CHUNK + OVERLAP));
@@ -257,7 +262,7 @@ fn escaped(mut source: impl Read, send: &SyncSender<Work>, tell: &mut dyn FnMut(
         tail.extend_from_slice(chunk.get(chunk.len().saturating_sub(OVERLAP)..).unwrap_or_default());
         tell();
         if memchr::memchr(b'\\', &chunk).is_some() {
-            drop(send.send(Work::Escaped(chunk)));
+            hand(Work::Escaped(chunk));
         }
         if !read.is_ok_and(|read| read > 0) {
             return;
@@ -266,7 +271,7 @@ fn escaped(mut source: impl Read, send: &SyncSender<Work>, tell: &mut dyn FnMut(
 }
 
 /// Hands out the strings of JSON, line by line, without knowing what they are.
-fn strings(source: impl Read, send: &SyncSender<Work>) {
+fn strings(source: impl Read, hand: Hand<'_>) {
     let mut source = BufReader::new(source);
     let mut line = Zeroizing::new(Vec::new());
     while source.by_ref().take(LINE).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
@@ -275,7 +280,7 @@ fn strings(source: impl Read, send: &SyncSender<Work>) {
             let (string, after) = closure::string(rest.get(at + 1..).unwrap_or_default());
             let mut text = Zeroizing::new(Vec::with_capacity(string.len()));
             closure::unescape(string, &mut text);
-            drop(send.send(Work::Text(text)));
+            hand(Work::Text(text));
             rest = after;
         }
         line.zeroize();
@@ -285,14 +290,18 @@ fn strings(source: impl Read, send: &SyncSender<Work>) {
 fn work(scanner: &Scanner<'_>, receive: &Mutex<Receiver<Work>>) {
     loop {
         let next = receive.lock().ok().and_then(|receive| receive.recv().ok());
-        match next {
-            Some(Work::Exchanges(exchanges)) => exchanges.iter().for_each(|exchange| scanner.exchange(exchange)),
-            Some(Work::Escaped(bytes)) => scanner.unescaped(&bytes),
-            Some(Work::Text(text)) => {
-                scanner.text(&text);
-                scanner.unescaped(&text);
-            }
-            None => return,
+        let Some(work) = next else { return };
+        look(scanner, &work);
+    }
+}
+
+fn look(scanner: &Scanner<'_>, work: &Work) {
+    match work {
+        Work::Exchanges(exchanges) => exchanges.iter().for_each(|exchange| scanner.exchange(exchange)),
+        Work::Escaped(bytes) => scanner.unescaped(bytes),
+        Work::Text(text) => {
+            scanner.text(text);
+            scanner.unescaped(text);
         }
     }
 }

@@ -104,7 +104,9 @@ pub(super) fn walk_numbers(
     let length = u64::try_from(values.len()).unwrap_or(u64::MAX).saturating_mul(8);
     let left = length.saturating_mul(BUDGET.0).saturating_add(BUDGET.1);
     let mut walk = Walk { left, whole: true, path: Vec::new(), detokenize, visit };
-    numbers::read(&[values.to_vec()], detokenize, &mut |decoding, bytes| walk.undone(decoding, bytes));
+    let emit: Emit<'_> = &mut |decoding, bytes| walk.undone(decoding, bytes);
+    numbers::read(&[values.to_vec()], detokenize, emit);
+    numbers::multiples(values, emit);
     walk.whole
 }
 
@@ -263,12 +265,27 @@ mod tests {
         finds(format!("[{}]", numbers(SECRET.bytes().map(u64::from))), &[Decoding::Numbers]);
         let entities = SECRET.chars().map(|char| format!("&#{};", u32::from(char))).collect::<Vec<_>>().concat();
         finds(entities, &[Decoding::Numbers]);
-        finds(numbers(SECRET.bytes().map(|byte| 37 * u64::from(byte) + 12_345)), &[Decoding::Affine]);
-        finds(numbers(SECRET.bytes().map(|byte| u64::from(byte) + 1000)), &[Decoding::Affine]);
+        finds(numbers((0..).zip(SECRET.bytes()).map(|(at, byte)| 7000 * at + u64::from(byte))), &[Decoding::Numbers]);
         for width in 2..=8 {
             finds(packs(width, false), &[Decoding::Numbers]);
             finds(packs(width, true), &[Decoding::Numbers]);
         }
+    }
+
+    #[test]
+    fn columns_are_read_as_multiples_of_characters() {
+        let text = "Meet the ferry crew at dock 7;\ntell nobody.";
+        for (factor, more) in [(37, 12_345), (1, 1000), (16, 0)] {
+            let values: Vec<u64> = text.bytes().map(|byte| factor * u64::from(byte) + more).collect();
+            let mut found = false;
+            walk_numbers(&values, None, &mut |path, out| found |= path == [Decoding::Affine] && out == text.as_bytes());
+            assert!(found, "{factor} {more}");
+        }
+        let mut out = 0;
+        walk_numbers(&(0..100_000).map(|at| at * 7 % 64 * 16).collect::<Vec<_>>(), None, &mut |path, bytes| {
+            out += if path == [Decoding::Affine] { bytes.len() } else { 0 };
+        });
+        assert!(out <= 64 << 10);
     }
 
     #[test]

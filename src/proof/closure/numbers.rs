@@ -52,35 +52,40 @@ pub(super) fn number(bytes: &[u8], negative: bool) -> (u64, &[u8]) {
     (if negative { value.wrapping_neg() } else { value }, rest)
 }
 
-/// Numbers of a run that are read as multiples of characters, and how many there are at least; over how wide a range the characters
-/// spread at least and at most: those of words spread over twenty, and what is no wider has too many readings.
-const AFFINE: Range<usize> = 12..1 << 16;
-const SPREAD: Range<u64> = 20..224;
+/// Over how wide a range the characters of a text spread: words over twenty, printable ones over no more than this.
+const SPREAD: Range<u64> = 20..118;
 
-/// The readings of a run whose numbers are all `a` times a character and `b`, for every `b`.
-fn affine(run: &[u64], emit: Emit<'_>) {
-    let run = run.get(..AFFINE.end).unwrap_or(run);
-    let Some(least) = run.iter().min().filter(|_| run.len() >= AFFINE.start) else { return };
+/// Most bytes of all readings of one column as multiples. It has as many as there are characters that its least can be.
+const MULTIPLES: usize = 64 << 10;
+
+/// The readings of a column whose numbers are all `a` times a character and `b`, for every `b`.
+pub(super) fn multiples(values: &[u64], emit: Emit<'_>) {
+    let Some(least) = values.iter().min().filter(|_| values.len() >= LEAST) else { return };
     let mut step = 0;
-    for value in run {
+    for value in values {
         let mut other = value - least;
         while other != 0 {
             (step, other) = (other, step % other);
         }
-        // A step of one is found soon, where most runs are too wide for it.
+        // A step of one is found soon, and most columns are too wide for it.
         if step == 1 && value - least >= SPREAD.end {
             return;
         }
     }
-    let places: Option<Vec<u8>> =
-        run.iter().map(|value| (value - least).checked_div(step).and_then(|place| u8::try_from(place).ok())).collect();
+    let places: Option<Vec<u8>> = values
+        .iter()
+        .map(|value| (value - least).checked_div(step).and_then(|place| u8::try_from(place).ok()))
+        .collect();
     let Some(places) = places else { return };
     let most = places.iter().copied().max().unwrap_or(0);
-    // Those of the numbers as they are are shown already.
-    if !SPREAD.contains(&u64::from(most)) || (step == 1 && *least < 127) {
+    // Those of the numbers as they are are shown already; what counts is no text.
+    let jumps = places.array_windows().filter(|[one, other]| one.abs_diff(*other) > 1).count();
+    if !SPREAD.contains(&u64::from(most)) || jumps * 3 < places.len() || (step == 1 && *least < 127) {
         return;
     }
-    for first in 9..=255 - most {
+    let firsts: Vec<u8> = (9..=126 - most).filter(|first| *first < 11 || *first >= 32).collect();
+    let places = places.get(..MULTIPLES / firsts.len().max(1)).unwrap_or(&places);
+    for first in firsts {
         let text: Vec<u8> = places.iter().map(|place| place + first).collect();
         emit(Decoding::Affine, &text);
     }
@@ -91,7 +96,6 @@ pub(super) fn read(runs: &[Vec<u64>], detokenize: Option<Detokenize<'_>>, emit: 
     if runs.is_empty() {
         return;
     }
-    runs.iter().for_each(|run| affine(run, emit));
     let mut text = Vec::new();
     for run in runs {
         for value in run {
@@ -102,6 +106,10 @@ pub(super) fn read(runs: &[Vec<u64>], detokenize: Option<Detokenize<'_>>, emit: 
     }
     show(&text, emit);
     show(&bytes_of(runs.iter(), 1, false), emit);
+    // The last three digits of each; what is no byte ends a text.
+    let digits = |run: &Vec<u64>| run.iter().map(|value| value % 1000 % 256 * u64::from(value % 1000 < 256)).collect();
+    let last: Vec<Vec<u64>> = runs.iter().filter(|run| run.iter().any(|value| *value >= 1000)).map(digits).collect();
+    show(&bytes_of(last.iter(), 1, false), emit);
     for width in 2..=8 {
         // A pack of text fills its highest byte or, where it is short, the one below.
         let fits = |run: &&Vec<u64>| {
