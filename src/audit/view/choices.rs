@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::collect::Collector;
 use super::fact::{Facts, Kind};
 use super::node::{Node, Nodes};
 use crate::audit::detect::{bits_hide_text, disguise};
@@ -76,7 +77,7 @@ impl Choice {
 }
 
 /// Notes which members an object has that ended; `object` is its serial number. Gives those whose choices are to be looked at.
-pub(crate) fn present(nodes: &mut Nodes, node: usize, object: u64) -> Vec<usize> {
+fn present(nodes: &mut Nodes, node: usize, object: u64) -> Vec<usize> {
     let mut members = nodes.get(node).map(Node::members).unwrap_or_default();
     members.truncate(MEMBERS);
     members.retain(|member| {
@@ -121,6 +122,47 @@ impl Orders {
         }
         placed < above.len()
     }
+}
+
+impl Collector<'_, '_> {
+    /// A member follows the last one of the object, if that has one.
+    pub(super) fn follows(&mut self, object: u64, parent: usize, child: usize) {
+        let Some(parent) = self.nodes.get_mut(parent) else { return };
+        let same = std::mem::replace(&mut parent.open, object) == object;
+        let before = std::mem::replace(&mut parent.last, child);
+        if let Some(before_node) = self.nodes.get_mut(before).filter(|_| same)
+            && std::mem::replace(&mut before_node.follower, child) != child
+        {
+            self.orders.follows(before, child);
+        }
+    }
+
+    /// An object of this serial number ends, whose members need not all be there.
+    pub(crate) fn end_members(&mut self, object: u64, node: usize) {
+        for full in present(&mut self.nodes, node, object) {
+            self.look(full);
+        }
+        self.end_object(node);
+    }
+
+    /// Looks at what was chosen for the values of a column.
+    pub(super) fn look(&mut self, node: usize) {
+        let Some(at) = self.nodes.get_mut(node) else { return };
+        let (mut chosen, label) = (std::mem::take(&mut at.choices), at.label.clone());
+        let (facts, sink) = (&mut self.view.facts, &mut self.feed.sink);
+        chosen.look(&label, facts, |bits| {
+            if let Some(sink) = sink {
+                pack(bits, &mut |bytes| sink.numbers(&label, bytes));
+            }
+        });
+    }
+}
+
+/// Eight bits spell a byte, in either order.
+pub(super) fn pack(bits: &[bool], show: &mut dyn FnMut(&mut dyn Iterator<Item = u64>)) {
+    let byte = |bits: &[bool]| bits.iter().fold(0, |byte, bit| byte << 1 | u64::from(*bit));
+    show(&mut bits.chunks(8).map(byte));
+    show(&mut bits.chunks(8).map(byte).map(u64::reverse_bits).map(|byte| byte >> 56));
 }
 
 /// Says if the sizes of parts, in their order, are a text.

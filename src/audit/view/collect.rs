@@ -3,12 +3,12 @@
 //! Invariant: a declared value is checked against its declaration here and then counted; what is left open goes to the checks,
 //! string by string and column by column, and is forgotten.
 
-use super::choices::{self, Choice, Orders};
+use super::choices::{Choice, Orders, pack};
 use super::fact::{Facts, Kind};
 use super::node::Nodes;
 use super::{ColumnView, Dataset, FileView, RequestView, SessionDigest, SessionView, Sink, TextView};
 use crate::audit::check::Check;
-use crate::audit::detect::{disguise, entropy, float};
+use crate::audit::detect::{entropy, float};
 use crate::audit::finding::Place;
 use crate::audit::report::Report;
 use crate::audit::rules::Rules;
@@ -71,7 +71,7 @@ pub(crate) struct Collector<'f, 'a> {
     session_row: u64,
     raw_ids: Vec<u64>,
     ids_label: String,
-    orders: Orders,
+    pub(super) orders: Orders,
 }
 
 impl<'f, 'a> Collector<'f, 'a> {
@@ -133,26 +133,6 @@ impl<'f, 'a> Collector<'f, 'a> {
             self.follows(object, parent, child);
         }
         child
-    }
-
-    /// A member follows the last one of the object, if that has one.
-    fn follows(&mut self, object: u64, parent: usize, child: usize) {
-        let Some(parent) = self.nodes.get_mut(parent) else { return };
-        let same = std::mem::replace(&mut parent.open, object) == object;
-        let before = std::mem::replace(&mut parent.last, child);
-        if let Some(before_node) = self.nodes.get_mut(before).filter(|_| same)
-            && std::mem::replace(&mut before_node.follower, child) != child
-        {
-            self.orders.follows(before, child);
-        }
-    }
-
-    /// An object of this serial number ends, whose members need not all be there.
-    pub(crate) fn end_members(&mut self, object: u64, node: usize) {
-        for full in choices::present(&mut self.nodes, node, object) {
-            self.look(full);
-        }
-        self.end_object(node);
     }
 
     /// An object ends.
@@ -327,18 +307,6 @@ impl<'f, 'a> Collector<'f, 'a> {
         }
     }
 
-    /// Looks at what was chosen for the values of a column.
-    fn look(&mut self, node: usize) {
-        let Some(at) = self.nodes.get_mut(node) else { return };
-        let (mut chosen, label) = (std::mem::take(&mut at.choices), at.label.clone());
-        let (facts, sink) = (&mut self.view.facts, &mut self.feed.sink);
-        chosen.look(&label, facts, |bits| {
-            if let Some(sink) = sink {
-                pack(bits, &mut |bytes| sink.numbers(&label, bytes));
-            }
-        });
-    }
-
     /// A string.
     pub(crate) fn text(&mut self, node: usize, bytes: &[u8], offset: Option<usize>) {
         let Some(at) = self.nodes.get_mut(node) else { return };
@@ -496,59 +464,4 @@ impl<'f, 'a> Collector<'f, 'a> {
             .collect();
         self.view
     }
-
-    /// Names that are declared or made of generic words may stand in any log.
-    pub(crate) fn prove_names(&mut self) {
-        if let Some(sink) = self.feed.sink.as_mut() {
-            for node in self.nodes.iter().filter(|node| node.plain) {
-                let name = node.label.rsplit('.').next().unwrap_or_default();
-                sink.proved(name.trim_end_matches("[]").as_bytes());
-            }
-        }
-    }
-
-    /// Facts about undeclared fields.
-    fn names(&mut self) {
-        self.prove_names();
-        let declared = self.view.format.is_some();
-        // Numbers in many names are a column of their own.
-        let own = self.nodes.iter().filter(|node| node.shape.is_none() && node.plain);
-        let numbers: Vec<i64> =
-            own.filter_map(|node| closed::number(node.label.rsplit('.').next()?.as_bytes())).collect();
-        if disguise(&numbers, true).is_some() {
-            self.view.facts.add(Kind::Name, Place::default(), "names whose numbers are a text", None);
-        }
-        for node in 0..self.nodes.len() {
-            let Some(at) = self.nodes.get(node) else { continue };
-            if at.ragged && at.padded {
-                let message = "numbers with zeros at their end, of one length or another";
-                self.view.facts.add(Kind::Spelling, Place::column(&at.label), message, None);
-            }
-            if at.shape.is_some() || (at.label.is_empty() && !at.overflow) {
-                continue;
-            }
-            let leaf = at.count + at.texts + at.others_seen > 0;
-            let (plain, objects) = (at.plain, at.objects > 0);
-            let place = Place::column(&at.label).row(at.first_row);
-            let mut add = |kind, message| self.view.facts.add(kind, place.clone(), message, None);
-            if declared {
-                add(Kind::Undeclared, "a field that the format does not declare");
-            } else if leaf {
-                add(Kind::Unknown, "a field of no declared format");
-            }
-            if !plain {
-                add(Kind::Name, "a name that is not made of generic words");
-            }
-            if objects && declared {
-                add(Kind::Passthrough, "an object that the format does not declare");
-            }
-        }
-    }
-}
-
-/// Eight bits spell a byte, in either order.
-fn pack(bits: &[bool], show: &mut dyn FnMut(&mut dyn Iterator<Item = u64>)) {
-    let byte = |bits: &[bool]| bits.iter().fold(0, |byte, bit| byte << 1 | u64::from(*bit));
-    show(&mut bits.chunks(8).map(byte));
-    show(&mut bits.chunks(8).map(byte).map(u64::reverse_bits).map(|byte| byte >> 56));
 }

@@ -13,6 +13,7 @@ mod csv;
 mod fact;
 mod json;
 mod lz4;
+mod names;
 mod node;
 mod open;
 mod parquet;
