@@ -98,7 +98,10 @@ pub(crate) fn disguise(values: &[i64], open: bool) -> Option<Disguise> {
     if run(values, if open { 6 } else { 24 }, ascii) || chinese(values) {
         return Some(Disguise::CodePoints);
     }
-    if low_bytes(values, if open { 12 } else { 20 }) {
+    // The longer a column is, the longer are the runs that chance makes.
+    let rows = values.len().checked_div(64).and_then(usize::checked_ilog2).unwrap_or(0).min(6);
+    let least = 12 + 2 * usize::try_from(rows).unwrap_or(0);
+    if low_bytes(values, if open { least } else { 20 }) {
         return Some(Disguise::LowBytes);
     }
     let step = |pair: &[i64; 2]| i64::wrapping_sub(pair[1], pair[0]);

@@ -253,6 +253,9 @@ mod tests {
         deflate.write_all(SECRET.as_bytes()).unwrap();
         let around = |stream: Vec<u8>| [b"PAR1 dead bytes".to_vec(), stream, b"more".to_vec()].concat();
         finds(around(gzip(SECRET.as_bytes())), &[Decoding::Gzip]);
+        let (one, other) = SECRET.as_bytes().split_at(9);
+        finds(around([gzip(one), gzip(other)].concat()), &[Decoding::Gzip]);
+        finds(around([&gzip(one)[..20], &gzip(SECRET.as_bytes())].concat()), &[Decoding::Gzip]);
         finds(around(zstd::encode_all(SECRET.as_bytes(), 3).unwrap()), &[Decoding::Zstd]);
         finds(around(zlib.finish().unwrap()), &[Decoding::Zlib]);
         finds(deflate.finish().unwrap(), &[Decoding::Deflate]);
