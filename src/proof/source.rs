@@ -197,7 +197,7 @@ impl Scanner<'_> {
     pub(super) fn exchange(&self, exchange: &Exchange) {
         add(&self.exchanges, 1);
         let hash = |text: &[u8]| self.hashes.text(text);
-        let hash: Option<&dyn Fn(&[u8])> = if self.hashes() { Some(&hash) } else { None };
+        let hash: Option<strings::Visit<'_>> = if self.hashes() { Some(&hash) } else { None };
         strings::each(exchange, self.index.k(), &|text| self.scan(text), hash);
     }
 

@@ -18,7 +18,7 @@ pub(super) const LEVELS: usize = 3;
 const KEYS: usize = 64;
 
 /// Shows a text.
-type Visit<'v> = &'v dyn Fn(&[u8]);
+pub(super) type Visit<'v> = &'v dyn Fn(&[u8]);
 
 /// Escapes that are taken for one piece, at most, and by how much pieces of them overlap: more than an escape at each level can take.
 const PIECE: usize = 64 << 10;
