@@ -2,6 +2,8 @@
 //!
 //! Invariant: a verdict is a class; nothing of what was looked at is kept.
 
+use super::coded::{affine, fractions_hide_words, words};
+
 /// Whether a date like 2026-11-29 or 20261129, or a time like 12:34:56, stands in a text.
 pub(crate) fn has_date(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -83,6 +85,8 @@ pub(crate) enum Disguise {
     Steps,
     /// Decimal digits of each number are characters.
     Digits,
+    /// A multiple of each character, and something added.
+    Affine,
 }
 
 /// How integers hide text, if they do. `open` says that nothing declares them, so that less proof is asked for.
@@ -94,7 +98,10 @@ pub(crate) fn disguise(values: &[i64], open: bool) -> Option<Disguise> {
     if run(values, if open { 6 } else { 24 }, ascii) || chinese(values) {
         return Some(Disguise::CodePoints);
     }
-    if low_bytes(values, if open { 12 } else { 20 }) {
+    // The longer a column is, the longer are the runs that chance makes.
+    let rows = values.len().checked_div(64).and_then(usize::checked_ilog2).unwrap_or(0).min(6);
+    let least = 12 + 2 * usize::try_from(rows).unwrap_or(0);
+    if low_bytes(values, if open { least } else { 20 }) {
         return Some(Disguise::LowBytes);
     }
     let step = |pair: &[i64; 2]| i64::wrapping_sub(pair[1], pair[0]);
@@ -102,6 +109,13 @@ pub(crate) fn disguise(values: &[i64], open: bool) -> Option<Disguise> {
     let small = |value| ascii(value).filter(|c| c.is_ascii_lowercase() || *c == ' ');
     if run(&steps, if open { 12 } else { 24 }, small) {
         return Some(Disguise::Steps);
+    }
+    let last: Vec<i64> = values.iter().map(|value| value.rem_euclid(1000)).collect();
+    if last != values && words(&last) {
+        return Some(Disguise::Digits);
+    }
+    if affine(values) {
+        return Some(Disguise::Affine);
     }
     let long = values.iter().filter(|value| **value >= 100_000).take(1 << 12);
     if digits(&long.map(ToString::to_string), if open { 8 } else { 16 }) {
@@ -228,17 +242,20 @@ fn is_text(c: char) -> bool {
         || matches!(c, '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ff65}')
 }
 
-/// Whether characters are a text and not numbers that happen to be characters: many, different, mostly letters, few between.
-fn reads(text: &str, least: usize) -> bool {
+/// Whether characters are a text and not numbers that happen to be characters: many, different, mostly letters, few between, and not
+/// counting.
+pub(super) fn reads(text: &str, least: usize) -> bool {
     let count = text.chars().count();
     if count < least {
         return false;
     }
     let letters = text.chars().filter(|c| c.is_alphanumeric() || *c == ' ').count();
+    let next = text.chars().skip(1);
+    let jumps = text.chars().zip(next).filter(|(one, next)| u32::from(*one).abs_diff(u32::from(*next)) > 1).count();
     let mut different: Vec<char> = text.chars().collect();
     different.sort_unstable();
     different.dedup();
-    letters * 4 >= count * 3 && different.len() >= least.min(8).min(count / 3 + 1)
+    letters * 4 >= count * 3 && jumps * 3 >= count && different.len() >= least.min(8).min(count / 3 + 1)
 }
 
 /// Whether numbers of several bytes are text, 4, 7 or 8 bytes each, in either order.
@@ -314,7 +331,11 @@ pub(crate) fn floats_hide_text(values: &[f64]) -> bool {
         text.split_once('.').map(|(_, fraction)| fraction.to_owned()).filter(|fraction| fraction.len() >= 5)
     });
     let fractions_bits: Vec<i64> = bits.iter().map(|bits| bits & 0xffff_ffff_ffff).collect();
-    packed(&bits) || packed(&halves) || packed(&fractions_bits) || digits(&fractions, 12)
+    fractions_hide_words(values)
+        || packed(&bits)
+        || packed(&halves)
+        || packed(&fractions_bits)
+        || digits(&fractions, 12)
 }
 
 /// The nearest number of four bytes.

@@ -7,6 +7,7 @@
 
 pub mod check;
 mod checks;
+mod coded;
 mod detect;
 pub mod finding;
 mod own;

@@ -53,5 +53,5 @@ pub use exchange::{
 };
 pub use input::{Input, InputError, Inputs};
 pub(crate) use known::common_prefix;
-pub use reader::{Limits, LogReader, OpenError, READERS, Records, Sniff, open, open_as, open_stream};
+pub use reader::{Limits, LogReader, OpenError, READERS, Records, Sniff, open, open_as, open_stream, open_through};
 pub use text::Text;

@@ -139,6 +139,21 @@ pub fn open(input: &Input, limits: Limits) -> Result<(&'static dyn LogReader, Re
     Ok((reader, log.read(reader, limits)))
 }
 
+/// Opens an input as [`open`] does. What is read of it, decompressed, is read through what `through` makes of it.
+///
+/// # Errors
+/// As of [`open`].
+pub fn open_through(
+    input: &Input,
+    limits: Limits,
+    through: impl FnOnce(Box<dyn Read + Send>) -> Box<dyn Read + Send>,
+) -> Result<(&'static dyn LogReader, Records), OpenError> {
+    let number = input.number();
+    let log = Log::open_through(raw(input)?, input.path(), number, through)?;
+    let reader = log.reader().ok_or(OpenError::Unknown { input: number })?;
+    Ok((reader, log.read(reader, limits)))
+}
+
 /// Opens an input for a reader that was named, whatever it holds.
 pub fn open_as(input: &Input, reader: &dyn LogReader, limits: Limits) -> Result<Records, OpenError> {
     Ok(Log::open(raw(input)?, input.path(), input.number())?.read(reader, limits))
@@ -174,8 +189,17 @@ enum Content {
 
 impl<'a> Log<'a> {
     fn open(raw: Box<dyn Read + Send>, path: Option<&'a Path>, input: u32) -> Result<Self, OpenError> {
-        let (plain, mut source) =
-            decompress(raw).map_err(|error| OpenError::Unreadable { input, kind: error.kind() })?;
+        Self::open_through(raw, path, input, |source| source)
+    }
+
+    fn open_through(
+        raw: Box<dyn Read + Send>,
+        path: Option<&'a Path>,
+        input: u32,
+        through: impl FnOnce(Box<dyn Read + Send>) -> Box<dyn Read + Send>,
+    ) -> Result<Self, OpenError> {
+        let (plain, source) = decompress(raw).map_err(|error| OpenError::Unreadable { input, kind: error.kind() })?;
+        let mut source = through(source);
         let mut head = Zeroizing::new(Vec::with_capacity(64 << 10));
         let failed = source.by_ref().take(HEAD).read_to_end(&mut head).err();
         if head.trim_ascii().is_empty() || head.as_slice() == b"\xef\xbb\xbf" {

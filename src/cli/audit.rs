@@ -14,6 +14,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use super::args::{Globals, TokenizerSource};
 use super::exit::{Exit, Hint};
 use super::output::Stdout;
+use super::self_test;
 use super::source_check::Source;
 use crate::audit::rules::Rules;
 use crate::audit::view::Limits;
@@ -24,6 +25,8 @@ Examples:
   tracecloak audit trace
   tracecloak audit public-traces/ --risk --fail-on warning
   tracecloak audit trace.parquet --format sarif > audit.sarif
+  tracecloak audit trace --source logs/ --tokenizer builtin
+  tracecloak audit --self-test
   tracecloak audit --explain L076";
 
 /// Look for anything in trace files that could be got back: text, ids, hashes, times
@@ -32,9 +35,10 @@ Examples:
 /// every byte of it is declared; what can't be decoded is not audited, and says so with exit code 3. Findings never show a value.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct AuditArgs {
     /// Trace files and folders
-    #[arg(value_name = "PATH", required_unless_present_any = ["explain", "list"])]
+    #[arg(value_name = "PATH", required_unless_present_any = ["explain", "list", "self_test"])]
     paths: Vec<PathBuf>,
     /// How to show findings
     #[arg(long, env = "TRACECLOAK_FORMAT", hide_env = true, default_value = "plain")]
@@ -80,6 +84,9 @@ pub(super) struct AuditArgs {
     /// Explain a check
     #[arg(long, value_name = "ID", env = "TRACECLOAK_EXPLAIN", hide_env = true)]
     explain: Option<String>,
+    /// Plant known leaks in a small trace, and show which of them are found
+    #[arg(long, env = "TRACECLOAK_SELF_TEST", hide_env = true, value_parser = BoolishValueParser::new())]
+    self_test: bool,
     /// List all checks
     #[arg(long, env = "TRACECLOAK_LIST", hide_env = true, value_parser = BoolishValueParser::new())]
     list: bool,
@@ -92,6 +99,9 @@ pub(super) fn run(args: &AuditArgs, globals: Globals) -> anyhow::Result<Exit> {
     if let Some(id) = &args.explain {
         let check = check::find(id).ok_or_else(|| anyhow!("no check has this id")).hint("--list shows all")?;
         return print(&render::explain(check));
+    }
+    if args.self_test {
+        return self_test::run(&options(args)?, globals);
     }
     let paths = if args.paths.iter().any(|path| path == Path::new("-")) {
         return Err(anyhow!("an audit needs files, not a pipe")).hint("write it to a file first");

@@ -26,6 +26,7 @@ mod mock;
 pub mod output;
 pub mod progress;
 pub mod replay;
+mod self_test;
 mod source_check;
 
 use args::Globals;

@@ -73,6 +73,11 @@ impl<'t> Hashes<'t> {
         self.ids.freeze()
     }
 
+    /// Whether there is no id to compare with.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
     /// Hashes a text of the source: as a whole, by line, and by blocks.
     pub(super) fn text(&self, text: &[u8]) {
         if self.ids.is_empty() || text.len() < 4 {

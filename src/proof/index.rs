@@ -1,8 +1,8 @@
 //! The windows of a residual, laid out so that a source can be probed for them at memory speed.
 //!
-//! Invariant: no false negatives. Every [telling](Index) window of `k` bytes of every piece is in the table, and each of its
-//! 8-grams is in the filter; so probing a source at every (k − 7)-th byte meets each of them that occurs there. No false
-//! positives either: what the filter lets through is compared byte by byte.
+//! Invariant: no false negatives. Every [telling](Index) window of `k` bytes of every piece is in the table, and each
+//! of its short stretches in a filter; so probing a source at every so many bytes that one of them is met in each window meets
+//! each window that occurs there. No false positives either: what the filter lets through is compared byte by byte.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,19 +11,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::closure::Decoding;
-
-/// Bytes that are probed at a time.
-pub(super) const GRAM: usize = 8;
+use super::grams::{Grams, LONG, SHORT};
 
 /// Distinct bytes that a window needs to tell anything: runs of one digit or of spaces are everywhere.
 const DISTINCT: usize = 6;
 
+/// Bytes of a source that are looked at in one go, and one place in how many of them may be looked up in vain.
+const BLOCK: usize = 16 << 10;
+const OFTEN: usize = 512;
+
 /// Places in a window where its bytes do more than stay or go one up or down: numbers that count spell the alphabet, and logs hold it.
 const JUMPS: usize = 3;
-
-/// Words of the smallest and of the largest filter: 32 KiB, which fits the first-level cache, and 32 MiB. In between there is a
-/// word for two grams: so one probe in a thousand that should not gets through.
-const FILTER: Range<usize> = 1 << 12..1 << 22;
 
 /// Where bytes of the residual stand.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,7 +51,9 @@ pub(super) struct Index {
     segments: Vec<Segment>,
     places: Vec<Place>,
     table: Table,
-    filter: Vec<u64>,
+    /// Few bytes are looked for at few places; where many of them meet by chance, more at more places.
+    short: Grams,
+    long: Grams,
     /// One bit for each byte of the arena: a window of the source was found to begin there.
     hits: Vec<AtomicU64>,
     /// Whether everything fitted.
@@ -64,12 +64,13 @@ impl Index {
     /// An empty index of windows of `k` bytes; of 8 at least.
     pub(super) fn new(k: usize) -> Self {
         Self {
-            k: k.max(GRAM),
+            k: k.max(LONG),
             arena: Vec::new(),
             segments: Vec::new(),
             places: Vec::new(),
             table: Table::default(),
-            filter: Vec::new(),
+            short: Grams::default(),
+            long: Grams::default(),
             hits: Vec::new(),
             whole: true,
         }
@@ -110,19 +111,10 @@ impl Index {
         }
     }
 
-    /// Makes the filter; to be called once, after the last piece.
+    /// Makes the filters; to be called once, after the last piece.
     pub(super) fn freeze(&mut self) {
-        let words = (self.arena.len() / 2).next_power_of_two().clamp(FILTER.start, FILTER.end);
-        self.filter = vec![0; words];
-        for segment in &self.segments {
-            let bytes = self.arena.get(segment.range.clone()).unwrap_or_default();
-            for gram in bytes.array_windows::<GRAM>() {
-                let (word, bits) = spot(*gram, words);
-                if let Some(word) = self.filter.get_mut(word) {
-                    *word |= bits;
-                }
-            }
-        }
+        let segments = || self.segments.iter().filter_map(|segment| self.arena.get(segment.range.clone()));
+        (self.short, self.long) = (Grams::new(SHORT, segments()), Grams::new(LONG, segments()));
         self.hits = (0..=self.arena.len() / 64).map(|_| AtomicU64::new(0)).collect();
     }
 
@@ -134,23 +126,28 @@ impl Index {
     /// Marks every window that occurs in `source`. Sources may be scanned in chunks that overlap by `k` − 1 bytes, and by
     /// several threads.
     pub(super) fn scan(&self, source: &[u8]) {
-        let stride = self.k - (GRAM - 1);
-        let words = self.filter.len();
         if self.is_empty() {
             return;
         }
-        for (number, gram) in source.array_windows::<GRAM>().step_by(stride).enumerate() {
-            let (word, bits) = spot(*gram, words);
-            if self.filter.get(word).is_some_and(|word| word & bits == bits) {
-                self.confirm(source, number * stride);
+        let (mut grams, mut at) = (&self.short, 0);
+        while source.len() - at >= self.k {
+            let past = source.len().min(at + BLOCK + self.k - 1);
+            let mut met = 0;
+            grams.probe(source, at..past, self.k, &mut |found| {
+                met += 1;
+                self.confirm(source, found, grams.length());
+            });
+            if met > BLOCK / OFTEN {
+                grams = &self.long;
             }
+            at = past + 1 - self.k;
         }
     }
 
     /// Looks up the windows that hold the gram at `at`.
     #[cold]
-    fn confirm(&self, source: &[u8], at: usize) {
-        for start in (at + GRAM).saturating_sub(self.k)..=at {
+    fn confirm(&self, source: &[u8], at: usize, length: usize) {
+        for start in (at + length).saturating_sub(self.k)..=at {
             let window = source.get(start..start + self.k);
             if let Some(found) = window.and_then(|window| self.table.find(&self.arena, window)) {
                 let (word, bit) = (found / 64, 1 << (found % 64));
@@ -197,14 +194,6 @@ impl Index {
 
 fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
-}
-
-/// The word of the filter where a gram is noted, and its three bits.
-fn spot(gram: [u8; GRAM], words: usize) -> (usize, u64) {
-    let gram = u64::from_le_bytes(gram);
-    let hash = (gram ^ (gram >> 29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let word = usize::try_from(hash >> 32).unwrap_or(0) & (words - 1);
-    (word, 1 << ((hash >> 26) & 63) | 1 << ((hash >> 20) & 63) | 1 << ((hash >> 14) & 63))
 }
 
 /// The stretches of `bytes` that can stand in UTF-8 without NUL, its ends perhaps cut.

@@ -1,30 +1,39 @@
-//! Checking whole logs: every input is read twice, as raw bytes and by its parser, and looked at by several threads.
+//! Checking whole logs: each is looked at as raw bytes while its parser reads it, and what the parser makes of it by other threads.
 //!
-//! Invariant: memory is bounded: a few chunks and a few exchanges are under way; each is erased once it was looked at.
+//! Invariant: memory is bounded: a few exchanges are under way; each is erased once it was looked at.
 
-use std::io::{BufRead, BufReader, Read};
-use std::sync::Mutex;
+use std::io::{self, BufRead, BufReader, Read};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use zeroize::{Zeroize, Zeroizing};
 
-use super::source::{Coverage, Scanner, SourceCheck, SourceReport, Tokens};
+use super::index::Index;
+use super::source::{Coverage, Scanner, SourceCheck, SourceReport, Stream, Tokens};
 use super::{ProofError, Residual, closure};
-use crate::capture::{self, Exchange, Input, Inputs, Limits, OpenError};
+use crate::capture::{self, Body, Exchange, Input, Inputs, Limits, OpenError};
 
 /// Longest line whose strings are put together.
 const LINE: u64 = 64 << 20;
 
-/// Bytes of a chunk.
+/// Bytes of a chunk, and by how much chunks overlap: more than a few escapes within one another can take.
 const CHUNK: usize = 512 << 10;
+const OVERLAP: usize = 4 << 10;
+
+/// Bytes of bodies that are kept to skip what is known, over all inputs that are read at once.
+const KEPT: usize = 128 << 20;
 
 enum Work {
-    /// Raw bytes, of which so many are new.
-    Raw(Zeroizing<Vec<u8>>, usize),
-    Exchange(Box<Exchange>),
+    Exchanges(Vec<Exchange>),
+    /// Bytes that were seen as they are.
+    Escaped(Zeroizing<Vec<u8>>),
     Text(Zeroizing<Vec<u8>>),
 }
+
+/// Takes what is to be looked at, here or on another thread.
+type Hand<'h> = &'h dyn Fn(Work);
 
 /// Compares a residual with logs, over `threads` threads. `progress` is told how many raw bytes were looked at so far.
 /// Inputs that can't be read again (stdin, pipes) are skipped: the source check was then not run on them, and the report is
@@ -42,88 +51,227 @@ pub fn check_logs(
 ) -> Result<SourceReport, ProofError> {
     let check = SourceCheck::new(residual, k, tokens)?;
     let scanner = &check.scanner;
-    let (send, receive) = sync_channel(threads.max(1));
-    let receive = &Mutex::new(receive);
-    let (raw, parsed) = thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(move || work(scanner, receive));
-        }
-        let parser = send.clone();
-        let parsed = scope.spawn(move || each(inputs, |input, coverage| parse(input, &parser, coverage)));
-        let mut seen = 0;
-        let raw = each(inputs, |input, coverage| {
-            let read = read(input, scanner.overlap(), &send, &mut |bytes| {
-                seen += bytes;
-                progress(seen);
-            });
-            coverage.skipped_inputs += u64::from(read.is_none());
-        });
-        drop(send);
-        (raw, parsed.join().unwrap_or_default())
-    });
+    let readers = threads.min(inputs.list().len());
+    let reading = &Reading { inputs, next: AtomicUsize::new(0), seen: AtomicU64::new(0), kept: KEPT / readers.max(1) };
+    let read = if threads < 2 {
+        // Nothing is gained by handing anything over.
+        vec![Some(reading.run(scanner, &|work| look(scanner, &work), progress))]
+    } else {
+        let (send, receive) = sync_channel(threads);
+        let receive = &Mutex::new(receive);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(move || work(scanner, receive));
+            }
+            let read = |send: SyncSender<Work>| {
+                scope.spawn(move || reading.run(scanner, &|work| drop(send.send(work)), progress))
+            };
+            let readers: Vec<_> = (0..readers).map(|_| read(send.clone())).collect();
+            drop(send);
+            readers.into_iter().map(|reader| reader.join().ok()).collect()
+        })
+    };
     let mut report = check.finish();
-    report.coverage.skipped_inputs = raw.skipped_inputs;
-    report.coverage.unread_records = parsed.unread_records;
-    report.coverage.unknown_inputs = parsed.unknown_inputs;
-    report.complete &= raw.skipped_inputs == 0 && parsed.unknown_inputs == 0;
+    for read in read {
+        // A reader that fell over may have left anything out.
+        report.complete &= read.is_some();
+        let read = read.unwrap_or_default();
+        report.coverage.skipped_inputs += read.skipped_inputs;
+        report.coverage.unread_records += read.unread_records;
+        report.coverage.unknown_inputs += read.unknown_inputs;
+    }
+    report.complete &= report.coverage.skipped_inputs == 0 && report.coverage.unknown_inputs == 0;
     Ok(report)
 }
 
-fn each(inputs: &Inputs, mut look: impl FnMut(&Input, &mut Coverage)) -> Coverage {
-    let mut coverage = Coverage::default();
-    inputs.list().iter().for_each(|input| look(input, &mut coverage));
-    coverage
+/// The inputs, which several threads take one after another.
+struct Reading<'a> {
+    inputs: &'a Inputs,
+    next: AtomicUsize,
+    /// Raw bytes.
+    seen: AtomicU64,
+    /// Bytes of bodies that each keeps.
+    kept: usize,
 }
 
-/// Hands out the raw bytes of an input, in chunks that overlap; none if it cannot be read to its end.
-fn read(input: &Input, overlap: usize, send: &SyncSender<Work>, seen: &mut dyn FnMut(u64)) -> Option<()> {
-    let mut source = input.can_reopen().then(|| input.decompressed().ok()).flatten()?;
+impl Reading<'_> {
+    fn run(&self, scanner: &Scanner<'_>, hand: Hand<'_>, progress: &dyn Fn(u64)) -> Coverage {
+        let mut coverage = Coverage::default();
+        while let Some(input) = self.inputs.list().get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            if !input.can_reopen() {
+                coverage.skipped_inputs += 1;
+                continue;
+            }
+            let mut known = 0;
+            let mut tell = |seen: u64| {
+                let new = seen.saturating_sub(known);
+                known = known.max(seen);
+                scanner.seen(usize::try_from(new).unwrap_or(0));
+                progress(self.seen.fetch_add(new, Ordering::Relaxed) + new);
+            };
+            let whole = self.input(input, scanner, hand, &mut coverage, &mut tell);
+            coverage.skipped_inputs += u64::from(whole.is_none());
+        }
+        coverage
+    }
+
+    /// Reads an input, with its parser if it has one; none if it cannot be read to its end.
+    fn input(
+        &self,
+        input: &Input,
+        scanner: &Scanner<'_>,
+        hand: Hand<'_>,
+        coverage: &mut Coverage,
+        tell: &mut dyn FnMut(u64),
+    ) -> Option<()> {
+        let seen = Arc::new(Seen::default());
+        let watched = |inner| -> Box<dyn Read + Send> { Box::new(Watched::new(inner, scanner, &seen)) };
+        let limits = Limits { kept_bytes: self.kept, ..Limits::default() };
+        match capture::open_through(input, limits, watched) {
+            Ok((_, records)) => {
+                let mut batch = Batch::default();
+                for record in records {
+                    match record {
+                        Ok(exchange) => batch.push(exchange, hand),
+                        Err(_) => coverage.unread_records += 1,
+                    }
+                    tell(seen.bytes());
+                }
+                batch.send(hand);
+                // Some readers end before their input does; a database is read as pages.
+                if !seen.ended() {
+                    let from = seen.bytes();
+                    rest(input, from, scanner, tell)?;
+                }
+                Some(())
+            }
+            // There is no string at its start.
+            Err(OpenError::Empty { .. }) => {
+                tell(seen.bytes());
+                if seen.ended() { Some(()) } else { rest(input, seen.bytes(), scanner, tell) }
+            }
+            Err(_) => {
+                coverage.unknown_inputs += 1;
+                // Its strings are looked at all the same, but what it has cut in pieces is not put together.
+                let seen = Arc::new(Seen::default());
+                let source = Watched::new(input.decompressed().ok()?, scanner, &seen);
+                if scanner.hashes() {
+                    strings(source, hand);
+                } else {
+                    escaped(source, hand, &mut || tell(seen.bytes()));
+                }
+                tell(seen.bytes());
+                seen.ended().then_some(())
+            }
+        }
+    }
+}
+
+/// Looks at the raw bytes of an input from an offset on.
+fn rest(input: &Input, from: u64, scanner: &Scanner<'_>, tell: &mut dyn FnMut(u64)) -> Option<()> {
+    let mut source = input.decompressed().ok()?;
+    let from = from.saturating_sub(u64::try_from(scanner.index.k()).unwrap_or(0));
+    io::copy(&mut source.by_ref().take(from), &mut io::sink()).ok()?;
+    let seen = Arc::new(Seen::default());
+    let mut source = Watched::new(source, scanner, &seen);
+    let mut chunk = Zeroizing::new(vec![0; CHUNK]);
+    while source.read(&mut chunk).is_ok_and(|read| read > 0) {
+        tell(from + seen.bytes());
+    }
+    seen.ended().then_some(())
+}
+
+/// What was seen of an input.
+#[derive(Default)]
+struct Seen {
+    bytes: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl Seen {
+    fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether that was all.
+    fn ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+}
+
+/// Looks at what is read through it.
+struct Watched {
+    inner: Box<dyn Read + Send>,
+    index: Arc<Index>,
+    stream: Stream,
+    seen: Arc<Seen>,
+}
+
+impl Watched {
+    fn new(inner: Box<dyn Read + Send>, scanner: &Scanner<'_>, seen: &Arc<Seen>) -> Self {
+        Self { inner, index: Arc::clone(&scanner.index), stream: Stream::default(), seen: Arc::clone(seen) }
+    }
+}
+
+impl Read for Watched {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.inner.read(buffer)?;
+        let new = buffer.get(..length).unwrap_or_default();
+        if new.is_empty() {
+            self.seen.ended.fetch_or(!buffer.is_empty(), Ordering::Relaxed);
+        } else {
+            self.stream.feed(&self.index, new);
+            self.seen.bytes.fetch_add(u64::try_from(length).unwrap_or(0), Ordering::Relaxed);
+        }
+        Ok(length)
+    }
+}
+
+/// Exchanges that are handed out together.
+#[derive(Default)]
+struct Batch {
+    exchanges: Vec<Exchange>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn push(&mut self, exchange: Exchange, hand: Hand<'_>) {
+        if let Body::Bytes(body) = &exchange.body {
+            self.bytes += body.as_bytes().len();
+        }
+        self.exchanges.push(exchange);
+        if self.bytes >= CHUNK || self.exchanges.len() >= 256 {
+            self.send(hand);
+        }
+    }
+
+    fn send(&mut self, hand: Hand<'_>) {
+        self.bytes = 0;
+        hand(Work::Exchanges(std::mem::take(&mut self.exchanges)));
+    }
+}
+
+/// Hands out what is read, in chunks that overlap, to be looked at without its escapes.
+fn escaped(mut source: impl Read, hand: Hand<'_>, tell: &mut dyn FnMut()) {
     let mut tail = Zeroizing::new(Vec::new());
     loop {
-        let mut chunk = Zeroizing::new(Vec::with_capacity(CHUNK + overlap));
+        let mut chunk = Zeroizing::new(Vec::with_capacity(CHUNK + OVERLAP));
         chunk.extend_from_slice(&tail);
-        let read = source.by_ref().take(u64::try_from(CHUNK).ok()?).read_to_end(&mut chunk);
-        let new = chunk.len() - tail.len();
+        let read = source.by_ref().take(u64::try_from(CHUNK).unwrap_or(0)).read_to_end(&mut chunk);
         tail.zeroize();
-        tail.extend_from_slice(chunk.get(chunk.len().saturating_sub(overlap)..).unwrap_or_default());
-        send.send(Work::Raw(chunk, new)).ok()?;
-        seen(u64::try_from(new).unwrap_or(0));
-        match read {
-            Ok(length) if length > 0 => {}
-            Ok(_) => return Some(()),
-            Err(_) => return None,
+        tail.extend_from_slice(chunk.get(chunk.len().saturating_sub(OVERLAP)..).unwrap_or_default());
+        tell();
+        if memchr::memchr(b'\\', &chunk).is_some() {
+            hand(Work::Escaped(chunk));
         }
-    }
-}
-
-/// Hands out the exchanges of an input.
-fn parse(input: &Input, send: &SyncSender<Work>, coverage: &mut Coverage) {
-    if !input.can_reopen() {
-        return;
-    }
-    match capture::open(input, Limits::default()) {
-        Ok((_, records)) => {
-            for record in records {
-                match record {
-                    Ok(exchange) => drop(send.send(Work::Exchange(Box::new(exchange)))),
-                    Err(_) => coverage.unread_records += 1,
-                }
-            }
-        }
-        // There is no string in it.
-        Err(OpenError::Empty { .. }) => {}
-        Err(_) => {
-            coverage.unknown_inputs += 1;
-            // Its strings can be hashed all the same, but what it has cut in pieces is not put together.
-            if let Ok(source) = input.decompressed() {
-                strings(source, send);
-            }
+        if !read.is_ok_and(|read| read > 0) {
+            return;
         }
     }
 }
 
 /// Hands out the strings of JSON, line by line, without knowing what they are.
-fn strings(source: impl Read, send: &SyncSender<Work>) {
+fn strings(source: impl Read, hand: Hand<'_>) {
     let mut source = BufReader::new(source);
     let mut line = Zeroizing::new(Vec::new());
     while source.by_ref().take(LINE).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
@@ -132,7 +280,7 @@ fn strings(source: impl Read, send: &SyncSender<Work>) {
             let (string, after) = closure::string(rest.get(at + 1..).unwrap_or_default());
             let mut text = Zeroizing::new(Vec::with_capacity(string.len()));
             closure::unescape(string, &mut text);
-            drop(send.send(Work::Text(text)));
+            hand(Work::Text(text));
             rest = after;
         }
         line.zeroize();
@@ -142,11 +290,18 @@ fn strings(source: impl Read, send: &SyncSender<Work>) {
 fn work(scanner: &Scanner<'_>, receive: &Mutex<Receiver<Work>>) {
     loop {
         let next = receive.lock().ok().and_then(|receive| receive.recv().ok());
-        match next {
-            Some(Work::Raw(bytes, new)) => scanner.raw(&bytes, new),
-            Some(Work::Exchange(exchange)) => scanner.exchange(&exchange),
-            Some(Work::Text(text)) => scanner.text(&text, 0),
-            None => return,
+        let Some(work) = next else { return };
+        look(scanner, &work);
+    }
+}
+
+fn look(scanner: &Scanner<'_>, work: &Work) {
+    match work {
+        Work::Exchanges(exchanges) => exchanges.iter().for_each(|exchange| scanner.exchange(exchange)),
+        Work::Escaped(bytes) => scanner.unescaped(bytes),
+        Work::Text(text) => {
+            scanner.text(text);
+            scanner.unescaped(text);
         }
     }
 }
@@ -186,9 +341,9 @@ mod tests {
         let mut residual = Residual::new();
         residual.push("one", b"across a long seam".to_vec());
         let inputs = Inputs::expand(&[folder.path()]).unwrap();
-        let seen = std::sync::atomic::AtomicU64::new(0);
+        let seen = AtomicU64::new(0);
         let report = check_logs(&inputs, &residual, 16, None, 2, &|bytes| {
-            seen.store(bytes, std::sync::atomic::Ordering::Relaxed);
+            seen.store(bytes, Ordering::Relaxed);
         })
         .unwrap();
         assert_eq!(report.windows.len(), 1);

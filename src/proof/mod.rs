@@ -23,6 +23,7 @@
 mod closure;
 mod columns;
 mod foreign;
+mod grams;
 mod hashes;
 mod index;
 mod logs;

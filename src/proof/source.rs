@@ -43,7 +43,7 @@ pub struct Coverage {
     pub bytes: u64,
     /// Requests with their responses.
     pub exchanges: u64,
-    /// Strings that the parser assembled.
+    /// Texts that the parser assembled.
     pub strings: u64,
     /// Bytes of them.
     pub string_bytes: u64,
@@ -75,12 +75,34 @@ pub struct SourceReport {
 /// A residual that a source is compared with, as it streams by.
 pub struct SourceCheck<'t> {
     pub(super) scanner: Scanner<'t>,
-    tail: Zeroizing<Vec<u8>>,
+    stream: Stream,
+}
+
+/// The end of what was seen of a raw source, since windows span its pieces.
+#[derive(Default)]
+pub(super) struct Stream(Zeroizing<Vec<u8>>);
+
+impl Stream {
+    /// Looks at the next bytes.
+    pub(super) fn feed(&mut self, index: &Index, chunk: &[u8]) {
+        let keep = index.k() - 1;
+        let head = chunk.get(..keep.min(chunk.len())).unwrap_or_default();
+        let mut seam = Zeroizing::new(Vec::with_capacity(2 * keep));
+        seam.extend_from_slice(&self.0);
+        seam.extend_from_slice(head);
+        index.scan(&seam);
+        index.scan(chunk);
+        let end = if chunk.len() >= keep { chunk } else { &seam };
+        let end = end.get(end.len().saturating_sub(keep)..).unwrap_or_default();
+        let mut tail = Zeroizing::new(Vec::with_capacity(keep));
+        tail.extend_from_slice(end);
+        self.0 = tail;
+    }
 }
 
 /// The part that threads share.
 pub(super) struct Scanner<'t> {
-    index: Index,
+    pub(super) index: Arc<Index>,
     hashes: Hashes<'t>,
     pub(super) whole: bool,
     bytes: AtomicU64,
@@ -128,30 +150,21 @@ impl<'t> SourceCheck<'t> {
         index.freeze();
         whole &= index.whole && hashes.freeze();
         let zero = || AtomicU64::new(0);
+        let index = Arc::new(index);
         let scanner =
             Scanner { index, hashes, whole, bytes: zero(), exchanges: zero(), strings: zero(), string_bytes: zero() };
-        Ok(Self { scanner, tail: Zeroizing::default() })
+        Ok(Self { scanner, stream: Stream::default() })
     }
 
     /// Looks at the next bytes of a raw source.
     pub fn feed_raw(&mut self, chunk: &[u8]) {
-        let keep = self.scanner.overlap();
-        let head = chunk.get(..keep.min(chunk.len())).unwrap_or_default();
-        let mut seam = Zeroizing::new(Vec::with_capacity(2 * keep));
-        seam.extend_from_slice(&self.tail);
-        seam.extend_from_slice(head);
-        self.scanner.index.scan(&seam);
-        self.scanner.raw(chunk, chunk.len());
-        let end = if chunk.len() >= keep { chunk } else { &seam };
-        let end = end.get(end.len().saturating_sub(keep)..).unwrap_or_default();
-        let mut tail = Zeroizing::new(Vec::with_capacity(keep));
-        tail.extend_from_slice(end);
-        self.tail = tail;
+        self.stream.feed(&self.scanner.index, chunk);
+        self.scanner.seen(chunk.len());
     }
 
     /// Another raw source begins.
     pub fn next_source(&mut self) {
-        self.tail = Zeroizing::default();
+        self.stream = Stream::default();
     }
 
     /// Looks at the strings of an exchange: headers, path, bodies, and what its parser assembles from them.
@@ -161,7 +174,7 @@ impl<'t> SourceCheck<'t> {
 
     /// Looks at one string that a caller has assembled: it is hashed too, by itself, by line and by block.
     pub fn feed_text(&self, text: &[u8]) {
-        self.scanner.text(text, 0);
+        self.scanner.text(text);
     }
 
     /// What came of it.
@@ -171,28 +184,38 @@ impl<'t> SourceCheck<'t> {
 }
 
 impl Scanner<'_> {
-    /// By how many bytes chunks must overlap.
-    pub(super) fn overlap(&self) -> usize {
-        self.index.k() - 1
+    /// So many bytes of a raw source were looked at.
+    pub(super) fn seen(&self, bytes: usize) {
+        add(&self.bytes, bytes);
     }
 
-    /// Looks at raw bytes, of which `new` were not in an earlier chunk.
-    pub(super) fn raw(&self, bytes: &[u8], new: usize) {
-        self.index.scan(bytes);
-        add(&self.bytes, new);
+    /// Whether strings are hashed; without ids there is nothing to compare with.
+    pub(super) fn hashes(&self) -> bool {
+        !self.hashes.is_empty()
     }
 
     pub(super) fn exchange(&self, exchange: &Exchange) {
         add(&self.exchanges, 1);
-        strings::each(exchange, &mut |text, known| self.text(text, known));
+        let hash = |text: &[u8]| self.hashes.text(text);
+        let hash: Option<strings::Visit<'_>> = if self.hashes() { Some(&hash) } else { None };
+        strings::each(exchange, self.index.k(), &|text| self.scan(text), hash);
     }
 
-    /// Looks at a text whose first `known` bytes were looked at before.
-    pub(super) fn text(&self, text: &[u8], known: usize) {
-        add(&self.strings, 1);
-        add(&self.string_bytes, text.len() - known.min(text.len()));
-        self.index.scan(text.get(known.saturating_sub(self.overlap())..).unwrap_or_default());
+    /// Looks at what was looked at as a raw source once more, without its escapes.
+    pub(super) fn unescaped(&self, bytes: &[u8]) {
+        strings::unescaped(bytes, strings::LEVELS, self.index.k(), &|text| self.scan(text));
+    }
+
+    /// Looks at a text that is hashed too.
+    pub(super) fn text(&self, text: &[u8]) {
+        self.scan(text);
         self.hashes.text(text);
+    }
+
+    fn scan(&self, text: &[u8]) {
+        add(&self.strings, 1);
+        add(&self.string_bytes, text.len());
+        self.index.scan(text);
     }
 
     pub(super) fn report(&self) -> SourceReport {

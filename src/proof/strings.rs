@@ -12,27 +12,42 @@ use crate::wire::Sse;
 use crate::wire::anthropic::{AnswerReader, Made};
 
 /// Escapes within escapes: a body inside a record, a tool's JSON inside the body, a file's JSON inside that.
-const LEVELS: usize = 3;
+pub(super) const LEVELS: usize = 3;
 
 /// Keys whose strings are joined over the events of a stream.
 const KEYS: usize = 64;
 
-/// Calls `visit` for every string of an exchange, with how much of it an earlier exchange was visited with; strings that lie in that
-/// are left out.
-pub(super) fn each(exchange: &Exchange, visit: &mut dyn FnMut(&[u8], usize)) {
+/// Shows a text.
+pub(super) type Visit<'v> = &'v dyn Fn(&[u8]);
+
+/// Escapes that are taken for one piece, at most, and by how much pieces of them overlap: more than an escape at each level can take.
+const PIECE: usize = 64 << 10;
+const OVERLAP: usize = 4 << 10;
+
+/// Shows all of an exchange that may hold a window of `k` bytes: with `scan` what has windows that were not shown before, each string
+/// with `string`. What an earlier exchange began with is left out.
+pub(super) fn each(exchange: &Exchange, k: usize, scan: Visit<'_>, string: Option<Visit<'_>>) {
+    let text = |text: &[u8]| {
+        scan(text);
+        string.iter().for_each(|string| string(text));
+    };
     if let Body::Bytes(body) = &exchange.body {
+        let body = body.as_bytes();
         let known = exchange.alike.as_ref().map_or(0, |alike| alike.length);
-        visit(body.as_bytes(), known);
-        // No string spans the end of an element.
-        let new = body.as_bytes().get(known..).unwrap_or_default();
-        json(new, LEVELS, &mut |text| visit(text, 0));
+        // No string spans the end of an element, but windows do.
+        let new = body.get(known..).unwrap_or_default();
+        scan(body.get(known.saturating_sub(k - 1)..).unwrap_or_default());
+        unescaped(new, LEVELS, k, scan);
+        if let Some(string) = string {
+            string(body);
+            json(new, LEVELS, string);
+        }
     }
-    let visit: &mut dyn FnMut(&[u8]) = &mut |text| visit(text, 0);
-    visit(exchange.method.as_bytes());
-    visit(exchange.path.as_bytes());
+    text(exchange.method.as_bytes());
+    text(exchange.path.as_bytes());
     for (name, value) in exchange.headers.0.iter().chain(&exchange.response_headers.0) {
-        visit(name.as_bytes());
-        visit(value.as_bytes());
+        text(name.as_bytes());
+        text(value.as_bytes());
     }
     if let ResponseBody::Pieces(pieces) = &exchange.response {
         let mut whole =
@@ -40,41 +55,85 @@ pub(super) fn each(exchange: &Exchange, visit: &mut dyn FnMut(&[u8], usize)) {
         for piece in pieces {
             whole.extend_from_slice(piece.text.as_bytes());
         }
-        visit(&whole);
-        json(&whole, LEVELS, visit);
+        text(&whole);
+        unescaped(&whole, LEVELS, k, scan);
+        string.iter().for_each(|string| json(&whole, LEVELS, string));
+        let visit = &|assembled: &[u8]| {
+            text(assembled);
+            unescaped(assembled, LEVELS - 1, k, scan);
+            string.iter().for_each(|string| nested(assembled, LEVELS - 1, string));
+        };
         joined(&whole, visit);
         answer(&whole, visit);
     }
 }
 
+/// Shows `bytes` without their escapes, and without those that are then left: of all that, what is near an escape, since the rest
+/// stands in `bytes` as it is. Where strings end does not matter: what spans two of them stands there as well.
+pub(super) fn unescaped(bytes: &[u8], levels: usize, k: usize, scan: Visit<'_>) {
+    let Some(mut at) = memchr::memchr(b'\\', bytes).filter(|_| levels > 0) else { return };
+    // A window, and the digits of an escape that is seen only when the one here is undone.
+    let near = k + 8;
+    let mut out = Zeroizing::new(Vec::new());
+    let mut start = at.saturating_sub(near);
+    // The last escape of the piece from which the next one may begin.
+    let mut again = None;
+    loop {
+        let past = (at + 2).min(bytes.len());
+        let next = memchr::memchr(b'\\', bytes.get(past..).unwrap_or_default()).map(|next| past + next);
+        if again.is_none() && at - start >= PIECE - OVERLAP {
+            again = Some(at);
+        }
+        let follows = next.filter(|next| next - past <= 2 * near);
+        if follows.is_none() || at - start >= PIECE {
+            let end = follows.map_or(bytes.len().min(past + 2 * near), |next| next);
+            out.clear();
+            out.reserve(end - start);
+            closure::unescape(bytes.get(start..end).unwrap_or_default(), &mut out);
+            scan(&out);
+            unescaped(&out, levels - 1, k, scan);
+            start = match (follows, again.take()) {
+                (Some(_), Some(again)) => again,
+                _ => next.unwrap_or(bytes.len()).saturating_sub(near),
+            };
+        }
+        let Some(next) = next else { return };
+        at = next;
+    }
+}
+
 /// Every string of JSON, or of anything that quotes strings as JSON does.
-fn json(bytes: &[u8], levels: usize, visit: &mut dyn FnMut(&[u8])) {
+fn json(bytes: &[u8], levels: usize, visit: Visit<'_>) {
     let mut rest = bytes;
     while let Some(at) = memchr::memchr(b'"', rest) {
         let (string, after) = closure::string(rest.get(at + 1..).unwrap_or_default());
         rest = after;
-        unescaped(string, levels, visit);
+        if memchr::memchr(b'\\', string).is_none() || levels == 0 {
+            visit(string);
+            continue;
+        }
+        let mut text = Zeroizing::new(Vec::with_capacity(string.len()));
+        closure::unescape(string, &mut text);
+        visit(&text);
+        nested(&text, levels - 1, visit);
     }
 }
 
-/// A string without its escapes, and without those that are then left.
-fn unescaped(string: &[u8], levels: usize, visit: &mut dyn FnMut(&[u8])) {
-    if memchr::memchr(b'\\', string).is_none() || levels == 0 {
-        return visit(string);
-    }
-    let mut text = Zeroizing::new(Vec::with_capacity(string.len()));
-    closure::unescape(string, &mut text);
-    visit(&text);
-    if memchr::memchr(b'\\', &text).is_some() {
-        unescaped(&text, levels - 1, visit);
+/// What is in a string: it without the escapes that are left, and its own strings.
+fn nested(text: &[u8], levels: usize, visit: Visit<'_>) {
+    if levels > 0 && memchr::memchr(b'\\', text).is_some() {
+        let mut again = Zeroizing::new(Vec::with_capacity(text.len()));
+        closure::unescape(text, &mut again);
+        visit(&again);
+        nested(&again, levels - 1, visit);
     }
     if text.first().is_some_and(|first| b"{[\"".contains(first)) {
-        json(&text, levels - 1, visit);
+        json(text, levels, visit);
     }
 }
 
 /// The strings of each key of a stream's events, joined: deltas cut sentences.
-fn joined(stream: &[u8], visit: &mut dyn FnMut(&[u8])) {
+fn joined(stream: &[u8], visit: Visit<'_>) {
     let mut keys: BTreeMap<Vec<u8>, Zeroizing<Vec<u8>>> = BTreeMap::new();
     let mut event = |data: &[u8]| {
         let (mut rest, mut key): (&[u8], &[u8]) = (data, b"");
@@ -93,21 +152,18 @@ fn joined(stream: &[u8], visit: &mut dyn FnMut(&[u8])) {
     sse.finish(|each| event(each.data));
     for text in keys.values() {
         visit(text);
-        unescaped(text, LEVELS - 1, visit);
     }
 }
 
 /// The texts and tool inputs of the answer, as the converter reads them.
-fn answer(stream: &[u8], visit: &mut dyn FnMut(&[u8])) {
+fn answer(stream: &[u8], visit: Visit<'_>) {
     let mut reader = AnswerReader::new();
     reader.push(stream, None);
     for made in reader.finish().made {
         match made {
             Made::Text(text) => visit(Zeroizing::new(text).as_bytes()),
             Made::ToolUse { input, .. } => {
-                let input = Zeroizing::new(input);
-                visit(input.as_bytes());
-                json(input.as_bytes(), LEVELS - 1, visit);
+                visit(Zeroizing::new(input).as_bytes());
             }
             Made::Thinking | Made::Other => {}
         }
@@ -116,16 +172,29 @@ fn answer(stream: &[u8], visit: &mut dyn FnMut(&[u8])) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
+    use proptest::prelude::*;
+
     use super::*;
     use crate::capture::{Limits, open_stream};
 
     fn strings(record: &str) -> Vec<String> {
         let source = std::io::Cursor::new(record.as_bytes().to_vec());
         let (_, mut records) = open_stream(Box::new(source), 0, Limits::default()).unwrap();
-        let mut all = Vec::new();
+        let all = RefCell::new(Vec::new());
         let exchange = records.next().unwrap().ok().unwrap();
-        each(&exchange, &mut |text, _| all.push(String::from_utf8_lossy(text).into_owned()));
-        all
+        let note = |text: &[u8]| all.borrow_mut().push(String::from_utf8_lossy(text).into_owned());
+        each(&exchange, 12, &note, None);
+        let scanned = all.take();
+        each(&exchange, 12, &|_| {}, Some(&note));
+        // What is hashed is there as well.
+        for string in all.take() {
+            let found = |part: &str| scanned.iter().any(|text| text.contains(part));
+            let chars: Vec<char> = string.chars().collect();
+            assert!(chars.windows(12).all(|window| found(&window.iter().collect::<String>())));
+        }
+        scanned
     }
 
     #[test]
@@ -150,6 +219,34 @@ mod tests {
             ["POST", "/v1/messages?x=1", "X-Team", "night shift", "messages", "do not tell them", "/home/nora\nx"]
         {
             assert!(strings.iter().any(|string| string.contains(text)), "{text}");
+        }
+    }
+    proptest! {
+        #[test]
+        fn every_window_of_what_is_unescaped_is_shown(
+            parts in prop::collection::vec(prop_oneof![
+                4 => "[a-z ]{1,40}",
+                3 => Just("\\".to_owned()),
+                2 => "(n|\"|u0041|\\\\n|\\\\u00e9|\\\\\\\\u0042)",
+                1 => "[a-z]{100,200}",
+            ], 0..40),
+            repeat in 1_usize..400,
+        ) {
+            let text = parts.concat().repeat(repeat);
+            let shown = RefCell::new(std::collections::HashSet::new());
+            unescaped(text.as_bytes(), LEVELS, 12, &|text| {
+                shown.borrow_mut().extend(text.windows(12).map(<[u8]>::to_vec));
+            });
+            let mut level = text.into_bytes();
+            shown.borrow_mut().extend(level.windows(12).map(<[u8]>::to_vec));
+            for _ in 0..LEVELS {
+                let mut out = Vec::new();
+                closure::unescape(&level, &mut out);
+                for window in out.windows(12) {
+                    prop_assert!(shown.borrow().contains(window));
+                }
+                level = out;
+            }
         }
     }
 }

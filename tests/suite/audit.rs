@@ -80,7 +80,7 @@ fn carriers_of_our_own_invention_are_found() {
         assert!(outcome.undecodable || !errors(&outcome).is_empty(), "{name}: {:?}", outcome.findings);
         count += 1;
     }
-    assert!(count >= 20, "{count}");
+    assert!(count >= 80, "{count}");
 }
 
 #[test]
@@ -289,6 +289,22 @@ fn row_ids_of_our_own_traces_are_dense() {
     let after = sha(&sessions);
     edit(&trace.join("manifest.json"), |bytes| String::from_utf8(bytes).unwrap().replace(&before, &after).into_bytes());
     assert!(ids(&look(&trace)).contains("L026"), "{:?}", look(&trace).findings);
+}
+
+#[test]
+fn the_self_test_finds_what_it_plants_and_nothing_in_the_clean_trace() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tracecloak"))
+        .args(["audit", "--self-test", "--json"])
+        .env_clear()
+        .output()
+        .unwrap();
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    let leaks = shown["leaks"].as_array().unwrap();
+    assert!(leaks.len() >= 15);
+    assert!(leaks.iter().all(|leak| leak["file_alone"] == true), "{shown}");
+    assert!(leaks.iter().filter(|leak| leak["with_source"] == true).count() >= 12, "{shown}");
+    assert_eq!(shown["clean"], serde_json::json!({"file_alone": false, "with_source": false}));
 }
 
 #[test]

@@ -5,15 +5,20 @@
 use crate::audit::check::check;
 use crate::audit::detect::{Disguise, bits_hide_text, disguise, floats_hide_text};
 use crate::audit::report::Report;
-use crate::audit::view::{ColumnView, SessionView};
+use crate::audit::view::{ColumnView, FileView, Kind, SessionView};
 
 check! {
     /// Numbers are text in disguise: one character a number, several bytes a number, a byte or a few bits in the low end of each, their
-    /// differences, their decimal digits, or the lengths of lists.
+    /// differences, their decimal digits, or the lengths of lists. Or what a writer chose is: where nulls stand, which members are left
+    /// out, how many rows a part has.
     ///
     /// Numbers can hide anything from whoever does not know how: what this check does not see, `--source` may, and what a format does
     /// not declare is best left out.
     L055 Error "numbers that decode to text"; "leave the column out";
+
+    fn file(&self, file: &FileView, report: &mut Report) {
+        report.facts(self.meta(), self.meta().severity, file, Kind::Disguise);
+    }
 
     fn column(&self, column: &ColumnView<'_>, report: &mut Report) {
         let found = disguise(column.values, column.shape.is_none());
@@ -23,6 +28,7 @@ check! {
             Some(Disguise::LowBytes | Disguise::LowBits) => "numbers whose low bits are a text",
             Some(Disguise::Steps) => "numbers whose differences are characters of a text",
             Some(Disguise::Digits) => "numbers whose digits are characters of a text",
+            Some(Disguise::Affine) => "numbers that are multiples of the characters of a text",
             None if bits_hide_text(column.bits) => "true and false that are the bits of a text",
             None if lists_hide_text(column) => "lists whose lengths are characters of a text",
             None if floats_hide_text(column.floats) => "numbers that are packed bytes of a text",

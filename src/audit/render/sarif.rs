@@ -18,11 +18,13 @@ fn level(severity: Severity) -> &'static str {
 
 fn result(finding: &Finding) -> Value {
     let uri: String = finding.file.chars().map(|c| if c == ' ' { '-' } else { c }).collect();
-    let mut physical = json!({ "artifactLocation": { "uri": uri } });
-    if let (Some(offset), Some(object)) = (finding.place.offset, physical.as_object_mut()) {
-        object.insert("region".to_owned(), json!({ "byteOffset": offset, "byteLength": 0 }));
+    // GitHub shows no result without a line, and does not know of bytes.
+    let mut region = json!({ "startLine": 1 });
+    if let (Some(offset), Some(object)) = (finding.place.offset, region.as_object_mut()) {
+        object.insert("byteOffset".to_owned(), json!(offset));
+        object.insert("byteLength".to_owned(), json!(0));
     }
-    let mut location = json!({ "physicalLocation": physical });
+    let mut location = json!({ "physicalLocation": { "artifactLocation": { "uri": uri }, "region": region } });
     let name = finding.place_text();
     if let (false, Some(object)) = (name.is_empty(), location.as_object_mut()) {
         object.insert("logicalLocations".to_owned(), json!([{ "fullyQualifiedName": name }]));

@@ -3,11 +3,12 @@
 //! Invariant: a declared value is checked against its declaration here and then counted; what is left open goes to the checks,
 //! string by string and column by column, and is forgotten.
 
+use super::choices::{Choice, Orders, pack};
 use super::fact::{Facts, Kind};
 use super::node::Nodes;
 use super::{ColumnView, Dataset, FileView, RequestView, SessionDigest, SessionView, Sink, TextView};
 use crate::audit::check::Check;
-use crate::audit::detect::{disguise, entropy, float};
+use crate::audit::detect::{entropy, float};
 use crate::audit::finding::Place;
 use crate::audit::report::Report;
 use crate::audit::rules::Rules;
@@ -70,6 +71,7 @@ pub(crate) struct Collector<'f, 'a> {
     session_row: u64,
     raw_ids: Vec<u64>,
     ids_label: String,
+    pub(super) orders: Orders,
 }
 
 impl<'f, 'a> Collector<'f, 'a> {
@@ -91,6 +93,7 @@ impl<'f, 'a> Collector<'f, 'a> {
             session_row: 0,
             raw_ids: Vec::new(),
             ids_label: String::new(),
+            orders: Orders::default(),
         }
     }
 
@@ -126,6 +129,8 @@ impl<'f, 'a> Collector<'f, 'a> {
         let twice = std::mem::replace(&mut node.stamp, object) == object && !node.overflow;
         if twice {
             self.fact(Kind::Spelling, child, offset, "a member stands twice in one object");
+        } else {
+            self.follows(object, parent, child);
         }
         child
     }
@@ -216,6 +221,8 @@ impl<'f, 'a> Collector<'f, 'a> {
             return;
         }
         at.values.push(value);
+        at.choices.add(Choice::Fraction, false);
+        at.choices.add(Choice::Null, false);
         if at.histogram.len() < DISTINCT {
             *at.histogram.entry(value).or_default() += 1;
         }
@@ -255,6 +262,11 @@ impl<'f, 'a> Collector<'f, 'a> {
         let Some(at) = self.nodes.get_mut(node) else { return };
         at.count += 1;
         at.floats.push(value);
+        at.choices.add(Choice::Fraction, true);
+        at.choices.add(Choice::Null, false);
+        if value == 0.0 {
+            at.choices.add(Choice::Sign, value.is_sign_negative());
+        }
         let (shape, role, full) = (at.shape, at.role, at.floats.len() >= CHUNK);
         let fits = match shape {
             None => true,
@@ -275,6 +287,7 @@ impl<'f, 'a> Collector<'f, 'a> {
         let Some(at) = self.nodes.get_mut(node) else { return };
         at.others_seen += 1;
         at.bits.push(value);
+        at.choices.add(Choice::Null, false);
         let full = at.bits.len() >= CHUNK;
         if !matches!(self.nodes.shape(node), None | Some(Shape::Bool)) {
             self.fact(Kind::Domain, node, offset, "true or false where the format has another type");
@@ -288,6 +301,9 @@ impl<'f, 'a> Collector<'f, 'a> {
     pub(crate) fn null(&mut self, node: usize) {
         if let Some(at) = self.nodes.get_mut(node) {
             at.others_seen += 1;
+            if at.choices.add(Choice::Null, true) {
+                self.look(node);
+            }
         }
     }
 
@@ -295,7 +311,11 @@ impl<'f, 'a> Collector<'f, 'a> {
     pub(crate) fn text(&mut self, node: usize, bytes: &[u8], offset: Option<usize>) {
         let Some(at) = self.nodes.get_mut(node) else { return };
         at.texts += 1;
+        let full = at.choices.add(Choice::Null, false);
         let (shape, role) = (at.shape, at.role);
+        if full {
+            self.look(node);
+        }
         if role == Role::Session
             && let Some(frame) = self.frames.last_mut()
         {
@@ -389,17 +409,16 @@ impl<'f, 'a> Collector<'f, 'a> {
         let (lists, outputs) = (std::mem::take(&mut at.lists), std::mem::take(&mut at.outputs));
         let bits = std::mem::take(&mut at.bits);
         let row = std::mem::replace(&mut at.first_row, self.row);
+        self.look(node);
         if values.is_empty() && floats.is_empty() && bits.is_empty() {
             return;
         }
+        let Some(at) = self.nodes.get(node) else { return };
         let (label, shape, role) = (at.label.clone(), at.shape, at.role);
         if let Some(sink) = self.feed.sink.as_mut() {
             sink.numbers(&label, &mut values.iter().map(|value| value.cast_unsigned()));
             sink.numbers(&label, &mut floats.iter().map(|value| value.to_bits()));
-            // Eight of them spell a byte, in either order.
-            let byte = |bits: &[bool]| bits.iter().fold(0, |byte, bit| byte << 1 | u64::from(*bit));
-            sink.numbers(&label, &mut bits.chunks(8).map(byte));
-            sink.numbers(&label, &mut bits.chunks(8).map(byte).map(u64::reverse_bits).map(|byte| byte >> 56));
+            pack(&bits, &mut |bytes| sink.numbers(&label, bytes));
         }
         let column = ColumnView {
             label: &label,
@@ -421,6 +440,10 @@ impl<'f, 'a> Collector<'f, 'a> {
     pub(crate) fn finish(mut self) -> FileView {
         self.end_session();
         self.names();
+        if self.orders.differ() {
+            let message = "members in one order here and in another there";
+            self.view.facts.add(Kind::Spelling, Place::default(), message, None);
+        }
         (0..self.nodes.len()).for_each(|node| self.flush(node));
         if !self.raw_ids.is_empty() {
             let mut ids = std::mem::take(&mut self.raw_ids);
@@ -440,53 +463,5 @@ impl<'f, 'a> Collector<'f, 'a> {
             })
             .collect();
         self.view
-    }
-
-    /// Names that are declared or made of generic words may stand in any log.
-    pub(crate) fn prove_names(&mut self) {
-        if let Some(sink) = self.feed.sink.as_mut() {
-            for node in self.nodes.iter().filter(|node| node.plain) {
-                let name = node.label.rsplit('.').next().unwrap_or_default();
-                sink.proved(name.trim_end_matches("[]").as_bytes());
-            }
-        }
-    }
-
-    /// Facts about undeclared fields.
-    fn names(&mut self) {
-        self.prove_names();
-        let declared = self.view.format.is_some();
-        // Numbers in many names are a column of their own.
-        let own = self.nodes.iter().filter(|node| node.shape.is_none() && node.plain);
-        let numbers: Vec<i64> =
-            own.filter_map(|node| closed::number(node.label.rsplit('.').next()?.as_bytes())).collect();
-        if disguise(&numbers, true).is_some() {
-            self.view.facts.add(Kind::Name, Place::default(), "names whose numbers are a text", None);
-        }
-        for node in 0..self.nodes.len() {
-            let Some(at) = self.nodes.get(node) else { continue };
-            if at.ragged && at.padded {
-                let message = "numbers with zeros at their end, of one length or another";
-                self.view.facts.add(Kind::Spelling, Place::column(&at.label), message, None);
-            }
-            if at.shape.is_some() || (at.label.is_empty() && !at.overflow) {
-                continue;
-            }
-            let leaf = at.count + at.texts + at.others_seen > 0;
-            let (plain, objects) = (at.plain, at.objects > 0);
-            let place = Place::column(&at.label).row(at.first_row);
-            let mut add = |kind, message| self.view.facts.add(kind, place.clone(), message, None);
-            if declared {
-                add(Kind::Undeclared, "a field that the format does not declare");
-            } else if leaf {
-                add(Kind::Unknown, "a field of no declared format");
-            }
-            if !plain {
-                add(Kind::Name, "a name that is not made of generic words");
-            }
-            if objects && declared {
-                add(Kind::Passthrough, "an object that the format does not declare");
-            }
-        }
     }
 }

@@ -3,9 +3,11 @@
 //! Invariant: no stream takes more memory or gives more bytes than the limits say; every byte of the file is a header, content or
 //! a fact, and a stream that ends early is undecodable.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 
 use super::Limits;
+use super::choices;
 use super::fact::{Facts, Kind};
 use crate::audit::finding::Place;
 
@@ -61,6 +63,7 @@ pub(crate) fn whole(bytes: &[u8], left: &mut usize, facts: &mut Facts) -> Option
 /// Hands on the content of a gzip or zstd file; `None` if something of it could not be decoded, which is then a fact.
 pub(crate) fn stream(bytes: &[u8], left: &mut usize, facts: &mut Facts, out: Out<'_>) -> Option<()> {
     let (mut at, mut parts, mut empty) = (0, 0u64, false);
+    let (mut sizes, mut ways) = (Vec::new(), BTreeSet::new());
     while let Some(rest @ [_, ..]) = bytes.get(at..) {
         let place = Place::at(at);
         let before = *left;
@@ -90,6 +93,17 @@ pub(crate) fn stream(bytes: &[u8], left: &mut usize, facts: &mut Facts, out: Out
         }
         parts += 1;
         empty |= before == *left;
+        sizes.push(before - *left);
+        // Flags, effort and system of gzip; whether a frame of zstd has a checksum.
+        ways.insert(match rest {
+            [0x1f, 0x8b, _, flags, _, _, _, _, effort, system, ..] => [1, *flags, *effort, *system],
+            [_, _, _, _, descriptor, ..] => [0, 0, 0, descriptor & 4],
+            _ => [0; 4],
+        });
+    }
+    choices::sizes(&sizes, facts, "parts of a stream whose sizes are characters of a text");
+    if ways.len() > 1 {
+        facts.add(Kind::Archive, Place::at(0), "parts of a stream that are made in several ways", None);
     }
     if empty && parts > 1 {
         facts.add(Kind::Archive, Place::at(0), "parts of a stream without content", None);

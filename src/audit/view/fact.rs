@@ -54,6 +54,8 @@ pub enum Kind {
     NameDate,
     /// JSON that readers understand differently, or bytes around it.
     Spelling,
+    /// Choices of the writer that are a text.
+    Disguise,
     /// A file that the trace does not declare.
     UndeclaredFile,
     /// Our own trace, written again, has other bytes.

@@ -5,6 +5,7 @@
 
 mod archive;
 mod arrow;
+mod choices;
 mod collect;
 mod compress;
 mod content;
@@ -12,6 +13,7 @@ mod csv;
 mod fact;
 mod json;
 mod lz4;
+mod names;
 mod node;
 mod open;
 mod parquet;

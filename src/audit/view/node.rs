@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::choices::Choices;
 use crate::audit::vocab::words::is_plain_name;
 use crate::audit::vocab::{Role, Shape};
 
@@ -33,6 +34,11 @@ pub(crate) struct Node {
     pub(crate) outputs: Vec<u64>,
     /// True and false, in row order.
     pub(crate) bits: Vec<bool>,
+    pub(crate) choices: Choices,
+    /// The object whose members are being read, its last member, and the member that followed this one lately.
+    pub(crate) open: u64,
+    pub(crate) last: usize,
+    pub(crate) follower: usize,
     /// Digits behind the point: how many, whether that differs, and whether zeros end them.
     pub(crate) decimals: Option<usize>,
     pub(crate) ragged: bool,
@@ -49,6 +55,13 @@ pub(crate) struct Node {
 /// All paths of a file; the first is the record.
 #[derive(Debug)]
 pub(crate) struct Nodes(Vec<Node>);
+
+impl Node {
+    /// The nodes of its members.
+    pub(crate) fn members(&self) -> Vec<usize> {
+        self.declared.iter().flatten().chain(self.others.values()).copied().collect()
+    }
+}
 
 impl Nodes {
     pub(crate) fn new(shape: Option<&'static Shape>) -> Self {

@@ -47,6 +47,8 @@ pub enum Decoding {
     Zstd,
     /// Numbers read as code points, as bytes, or as packs of bytes.
     Numbers,
+    /// Numbers read as multiples of characters, and something added.
+    Affine,
     /// Numbers read as token ids.
     Tokens,
     /// Strings of the same field or column, joined over the rows.
@@ -70,6 +72,7 @@ impl Decoding {
             Self::Deflate => "deflate",
             Self::Zstd => "zstd",
             Self::Numbers => "numbers",
+            Self::Affine => "multiples",
             Self::Tokens => "tokens",
             Self::Joined => "joined",
             Self::Reversed => "reversed",
@@ -101,7 +104,9 @@ pub(super) fn walk_numbers(
     let length = u64::try_from(values.len()).unwrap_or(u64::MAX).saturating_mul(8);
     let left = length.saturating_mul(BUDGET.0).saturating_add(BUDGET.1);
     let mut walk = Walk { left, whole: true, path: Vec::new(), detokenize, visit };
-    numbers::read(&[values.to_vec()], detokenize, &mut |decoding, bytes| walk.undone(decoding, bytes));
+    let emit: Emit<'_> = &mut |decoding, bytes| walk.undone(decoding, bytes);
+    numbers::read(&[values.to_vec()], detokenize, emit);
+    numbers::multiples(values, emit);
     walk.whole
 }
 
@@ -147,7 +152,8 @@ impl Walk<'_> {
         self.left = left;
         self.path.push(decoding);
         (self.visit)(&self.path, bytes);
-        if self.path.len() < DEPTH {
+        // One of very many readings is not read on.
+        if self.path.len() < DEPTH && decoding != Decoding::Affine {
             self.step(bytes);
         }
         self.path.pop();
@@ -247,6 +253,9 @@ mod tests {
         deflate.write_all(SECRET.as_bytes()).unwrap();
         let around = |stream: Vec<u8>| [b"PAR1 dead bytes".to_vec(), stream, b"more".to_vec()].concat();
         finds(around(gzip(SECRET.as_bytes())), &[Decoding::Gzip]);
+        let (one, other) = SECRET.as_bytes().split_at(9);
+        finds(around([gzip(one), gzip(other)].concat()), &[Decoding::Gzip]);
+        finds(around([&gzip(one)[..20], &gzip(SECRET.as_bytes())].concat()), &[Decoding::Gzip]);
         finds(around(zstd::encode_all(SECRET.as_bytes(), 3).unwrap()), &[Decoding::Zstd]);
         finds(around(zlib.finish().unwrap()), &[Decoding::Zlib]);
         finds(deflate.finish().unwrap(), &[Decoding::Deflate]);
@@ -259,10 +268,27 @@ mod tests {
         finds(format!("[{}]", numbers(SECRET.bytes().map(u64::from))), &[Decoding::Numbers]);
         let entities = SECRET.chars().map(|char| format!("&#{};", u32::from(char))).collect::<Vec<_>>().concat();
         finds(entities, &[Decoding::Numbers]);
+        finds(numbers((0..).zip(SECRET.bytes()).map(|(at, byte)| 7000 * at + u64::from(byte))), &[Decoding::Numbers]);
         for width in 2..=8 {
             finds(packs(width, false), &[Decoding::Numbers]);
             finds(packs(width, true), &[Decoding::Numbers]);
         }
+    }
+
+    #[test]
+    fn columns_are_read_as_multiples_of_characters() {
+        let text = "Meet the ferry crew at dock 7;\ntell nobody.";
+        for (factor, more) in [(37, 12_345), (1, 1000), (16, 0)] {
+            let values: Vec<u64> = text.bytes().map(|byte| factor * u64::from(byte) + more).collect();
+            let mut found = false;
+            walk_numbers(&values, None, &mut |path, out| found |= path == [Decoding::Affine] && out == text.as_bytes());
+            assert!(found, "{factor} {more}");
+        }
+        let mut out = 0;
+        walk_numbers(&(0..100_000).map(|at| at * 7 % 64 * 16).collect::<Vec<_>>(), None, &mut |path, bytes| {
+            out += if path == [Decoding::Affine] { bytes.len() } else { 0 };
+        });
+        assert!(out <= 64 << 10);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a run of numbers comes out once a reading, in its order; runs are kept apart by NUL.
 
+use std::ops::Range;
+
 use super::{Decoding, Detokenize, Emit, LEAST};
 use crate::proof::index::textual;
 
@@ -50,6 +52,45 @@ pub(super) fn number(bytes: &[u8], negative: bool) -> (u64, &[u8]) {
     (if negative { value.wrapping_neg() } else { value }, rest)
 }
 
+/// Over how wide a range the characters of a text spread: words over twenty, printable ones over no more than this.
+const SPREAD: Range<u64> = 20..118;
+
+/// Most bytes of all readings of one column as multiples. It has as many as there are characters that its least can be.
+const MULTIPLES: usize = 64 << 10;
+
+/// The readings of a column whose numbers are all `a` times a character and `b`, for every `b`.
+pub(super) fn multiples(values: &[u64], emit: Emit<'_>) {
+    let Some(least) = values.iter().min().filter(|_| values.len() >= LEAST) else { return };
+    let mut step = 0;
+    for value in values {
+        let mut other = value - least;
+        while other != 0 {
+            (step, other) = (other, step % other);
+        }
+        // A step of one is found soon, and most columns are too wide for it.
+        if step == 1 && value - least >= SPREAD.end {
+            return;
+        }
+    }
+    let places: Option<Vec<u8>> = values
+        .iter()
+        .map(|value| (value - least).checked_div(step).and_then(|place| u8::try_from(place).ok()))
+        .collect();
+    let Some(places) = places else { return };
+    let most = places.iter().copied().max().unwrap_or(0);
+    // Those of the numbers as they are are shown already; what counts is no text.
+    let jumps = places.array_windows().filter(|[one, other]| one.abs_diff(*other) > 1).count();
+    if !SPREAD.contains(&u64::from(most)) || jumps * 3 < places.len() || (step == 1 && *least < 127) {
+        return;
+    }
+    let firsts: Vec<u8> = (9..=126 - most).filter(|first| *first < 11 || *first >= 32).collect();
+    let places = places.get(..MULTIPLES / firsts.len().max(1)).unwrap_or(&places);
+    for first in firsts {
+        let text: Vec<u8> = places.iter().map(|place| place + first).collect();
+        emit(Decoding::Affine, &text);
+    }
+}
+
 /// Every reading of each run.
 pub(super) fn read(runs: &[Vec<u64>], detokenize: Option<Detokenize<'_>>, emit: Emit<'_>) {
     if runs.is_empty() {
@@ -65,6 +106,10 @@ pub(super) fn read(runs: &[Vec<u64>], detokenize: Option<Detokenize<'_>>, emit: 
     }
     show(&text, emit);
     show(&bytes_of(runs.iter(), 1, false), emit);
+    // The last three digits of each; what is no byte ends a text.
+    let digits = |run: &Vec<u64>| run.iter().map(|value| value % 1000 % 256 * u64::from(value % 1000 < 256)).collect();
+    let last: Vec<Vec<u64>> = runs.iter().filter(|run| run.iter().any(|value| *value >= 1000)).map(digits).collect();
+    show(&bytes_of(last.iter(), 1, false), emit);
     for width in 2..=8 {
         // A pack of text fills its highest byte or, where it is short, the one below.
         let fits = |run: &&Vec<u64>| {

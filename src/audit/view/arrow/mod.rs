@@ -15,7 +15,7 @@ use self::flat::{Flat, Table};
 use self::schema::{Field, SMALL, Type};
 use super::collect::{Collector, Feed};
 use super::fact::{Facts, Kind};
-use super::{FileView, compress, lz4};
+use super::{FileView, choices, compress, lz4};
 use crate::audit::finding::Place;
 use crate::audit::vocab::{Format, Role};
 
@@ -179,6 +179,7 @@ impl<'b> Stream<'b> {
     }
 
     fn batches(&mut self, fields: &[Field], nodes: &[Nodes], to: &mut Collector<'_, '_>) -> Option<()> {
+        let mut lengths = Vec::new();
         while let Some(mut message) = self.message(&mut to.view.facts)? {
             let place = Place::at(message.at);
             match message.kind {
@@ -202,6 +203,7 @@ impl<'b> Stream<'b> {
                         return None;
                     }
                     self.values = self.values.checked_sub(rows)?;
+                    lengths.push(rows);
                     for row in 0..rows {
                         to.begin_object(0, None);
                         for ((field, column), nodes) in fields.iter().zip(&columns).zip(nodes) {
@@ -217,6 +219,7 @@ impl<'b> Stream<'b> {
                 to.view.facts.add(Kind::Unowned, place, "loose bytes in a message", None);
             }
         }
+        choices::sizes(&lengths, &mut to.view.facts, "batches whose numbers of rows are characters of a text");
         Some(())
     }
 

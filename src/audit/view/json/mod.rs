@@ -166,7 +166,7 @@ impl Reader<'_> {
                         }
                     }
                 }
-                to.end_object(node);
+                to.end_members(object, node);
                 Ok(())
             }
             Some(b'[') => {
@@ -262,6 +262,9 @@ impl Reader<'_> {
         let start = Some(self.seen.base + self.at);
         let text = self.extent()?;
         if let Ok(value) = text.parse::<i64>() {
+            if text == "-0" {
+                to.fact(Kind::Spelling, node, start, "a whole number that no writer of JSON makes");
+            }
             to.int(node, value, false, start);
         } else if let Ok(value) = text.parse::<u64>() {
             to.int(node, value.cast_signed(), true, start);

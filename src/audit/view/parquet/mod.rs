@@ -18,9 +18,9 @@ use self::chunk::{Chunk, Source};
 use self::schema::Leaf;
 use self::thrift::Value;
 use self::values::Physical;
-use super::FileView;
 use super::collect::{Collector, Feed};
 use super::fact::{Facts, Kind};
+use super::{FileView, choices};
 use crate::audit::finding::Place;
 use crate::audit::vocab::Format;
 
@@ -76,15 +76,21 @@ impl File<'_> {
             None => undecodable(&mut to, Place::default(), "a schema that can't be read"),
             Some(leaves) => {
                 let mut rows = 0usize;
+                let mut sizes = Vec::new();
                 let mut budget = self.input.len().saturating_mul(256).saturating_add(1 << 22);
                 let left = Cell::new(to.feed.left);
                 for (number, group) in self.footer.list(4).iter().enumerate() {
                     let place = Place::default().page(crate::audit::wide(number));
                     match self.group((number, group), &leaves, &mut budget, &left, &mut owned, &mut to) {
-                        Some(read) => rows += read,
+                        Some(read) => {
+                            rows += read;
+                            sizes.push(read);
+                        }
                         None => undecodable(&mut to, place, "a row group that can't be decoded"),
                     }
                 }
+                let message = "row groups whose numbers of rows are characters of a text";
+                choices::sizes(&sizes, &mut to.view.facts, message);
                 if self.footer.size(3) != Some(rows) && !to.view.facts.any(Kind::Undecodable) {
                     to.view.facts.add(
                         Kind::Statistics,
@@ -218,6 +224,10 @@ impl File<'_> {
             to.view.facts.add(Kind::Statistics, place, message, None);
         }
         emit(leaves, &chunks, rows, to);
+        let pages = |chunk: &Chunk| chunk.pages.iter().map(|page| page.count).collect::<Vec<_>>();
+        for chunk in &chunks {
+            choices::sizes(&pages(chunk), &mut to.view.facts, "pages whose numbers of values are characters of a text");
+        }
         Some(rows)
     }
 
