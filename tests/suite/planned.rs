@@ -112,6 +112,21 @@ fn behind_a_request_that_was_too_small_the_best_predecessor_is_the_one_before() 
     assert!(found[1].0 < 160 && found[2].0 == 160, "{found:?}");
 }
 
+/// Cases that were found: the end of the template is shared by who goes on behind it, and a prompt may be sent again as it was.
+#[test]
+fn the_templates_own_tokens_count_where_prompts_share_them() {
+    const ALL: u32 = u32::MAX;
+    let short = [(0, ALL, 0, 0, false); 3];
+    let growing = [(0, ALL, 67, 0, false), (0, 1, 3, 0, false), (0, ALL, 1, 0, true), (0, ALL, 0, 0, true)];
+    let shapes = [[&short[..], &growing, &[(0, ALL, 5, 10, true), (0, ALL, 53, 32, true)]].concat()];
+    assert_eq!(check(Form::Chat, CHANNELS, &shapes, 64, Scope::Session, &[true]), Ok(()));
+    let same = [(0, ALL, 32, 0, false), (0, ALL, 0, 0, false), (0, ALL, 17, 0, false), (0, 3, 1, 0, false)];
+    let shapes = [[&same[..], &[(1, ALL, 0, 0, false), (1, ALL, 0, 0, false), (2, 3, 1, 0, false)]].concat()];
+    for source in [TIGHT, MARKED, CHANNELS] {
+        assert_eq!(check(Form::Chat, source, &shapes, 16, Scope::Session, &[true]), Ok(()));
+    }
+}
+
 /// The prompts of all requests in order, some of which were answered; `alone` makes each in a tree of its own, in which nothing
 /// was made before.
 fn made(

@@ -18,10 +18,12 @@ impl PromptTree {
         self.requests()
             .map(|request| {
                 let Ok((node, _, prefix)) = self.sent(request) else { return [None; 2] };
-                let end = self.end(node);
+                let said = self.end(node);
+                let last = (self.owner(node, said.saturating_sub(1)), said);
+                // Whoever goes on behind this prompt repeats the template's end, but for what it forgets.
+                let end = self.node(node).map_or(0, |node| node.length).saturating_sub(self.lengths.forgotten);
                 let pieces: Vec<_> =
                     self.path(node).into_iter().filter(|piece| piece.from < piece.to.min(end)).collect();
-                let last = (self.owner(node, end.saturating_sub(1)), end);
                 let mut furthest = None;
                 for piece in &pieces {
                     let Some((to, by)) = reached.get(piece.node).copied().flatten() else { break };
