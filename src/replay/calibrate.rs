@@ -4,10 +4,11 @@
 
 use hyper::HeaderMap;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use serde_json::json;
+use serde::Serialize;
 
 use super::call::Setup;
-use super::endpoint::{Ask, turns};
+use super::chunks::Writer;
+use super::endpoint::{Ask, messages};
 use super::preflight::{PreflightError, probe};
 use super::prompt::{Calibration, Form, PromptForm, Sample, probes};
 use super::transport::{Call, Piece, Transport};
@@ -58,13 +59,25 @@ async fn tokenize<T: Transport>(transport: &T, setup: &Setup, prompt: &PromptFor
     struct Counted {
         count: u64,
     }
+    #[derive(Serialize)]
+    struct Rest<'a> {
+        model: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        add_generation_prompt: Option<bool>,
+    }
+    let model = &setup.model;
     let body = match prompt {
-        PromptForm::Text(text) => json!({"model": setup.model, "prompt": text}),
-        _ => json!({"model": setup.model, "messages": turns(prompt)?, "add_generation_prompt": true}),
+        PromptForm::Text(text) => {
+            let mut writer = Writer::default();
+            writer.raw("{\"prompt\":");
+            writer.text(text)?;
+            writer.rest(&Rest { model, add_generation_prompt: None })?
+        }
+        _ => messages("messages", prompt)?.rest(&Rest { model, add_generation_prompt: Some(true) })?,
     };
     let mut headers: HeaderMap = setup.headers.clone();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let call = Call { path: "/tokenize".to_owned(), headers, body: Some(body.to_string().into()) };
+    let call = Call { path: "/tokenize".to_owned(), headers, body: Some(body) };
     let (mut status, mut whole) = (0, Vec::new());
     let mut each = |piece: Piece<'_>| match piece {
         Piece::Head(code, _) => status = code,

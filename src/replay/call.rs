@@ -1,6 +1,6 @@
 //! One request of a replay: its prompt, its body, its attempts, its record.
 //!
-//! Invariant: every call gives exactly one record, whatever the endpoint does; a body is made once and dropped once it is sent.
+//! Invariant: every call gives exactly one record, whatever the endpoint does; a body is made once, of texts that others share.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::HeaderMap;
-use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, DATE, RETRY_AFTER};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::PromptSource;
+use super::chunks::Chunks;
 use super::clock::Clock;
 use super::dispatch::Stop;
 use super::endpoint::{Answer, Ask, Endpoint};
@@ -74,7 +74,7 @@ pub struct Caller<T, C> {
 
 /// A body and what is known of its prompt.
 struct Made {
-    body: Bytes,
+    body: Chunks,
     tokens: u32,
     shared: u32,
     /// Full blocks that the trace shares beyond those.
@@ -266,12 +266,12 @@ impl<T: Transport, C: Clock> Caller<T, C> {
             let body = this.setup.endpoint.body(&ask, &prompt.form)?;
             let short = prompt.shortfall.map(|short| short.asked_blocks - short.shared_blocks.min(short.asked_blocks));
             let Prompt { tokens, planned_shared: shared, corrected, .. } = prompt;
-            Some(Made { body: body.into(), tokens, shared, short, corrected })
+            Some(Made { body, tokens, shared, short, corrected })
         })
     }
 
     /// Sends once. What came is in `attempt` also if this is dropped before its end.
-    async fn attempt(&self, attempt: &mut Attempt, headers: HeaderMap, body: Bytes, request: &Request) {
+    async fn attempt(&self, attempt: &mut Attempt, headers: HeaderMap, body: Chunks, request: &Request) {
         let endpoint = self.setup.endpoint;
         let (mut sse, mut whole, mut streamed) = (Sse::new(), Vec::new(), self.stream(request));
         let mut each = |piece: Piece<'_>| match piece {
@@ -413,10 +413,17 @@ fn ending(attempt: &Attempt) -> Ending {
     }
 }
 
-/// Seconds only; a date would need the server's clock.
+/// Seconds, or a date: by the server's own clock, as the answer's `date` tells it.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
+    let said = |name| headers.get(name)?.to_str().ok().map(str::trim);
+    let wait = said(RETRY_AFTER)?;
+    if let Ok(seconds) = wait.parse() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = |text: &str| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok();
+    let left = date(wait)?.as_second() - date(said(DATE)?)?.as_second();
+    // A date that is over is now.
+    Some(Duration::from_secs(u64::try_from(left).unwrap_or(0)))
 }
 
 fn micros(time: Duration) -> u64 {
@@ -425,4 +432,34 @@ fn micros(time: Duration) -> u64 {
 
 fn lock<V>(mutex: &Mutex<V>) -> std::sync::MutexGuard<'_, V> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_server_says_when_in_seconds_or_by_its_own_clock() {
+        let wait = |after: &str, now: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, after.parse().unwrap());
+            now.into_iter().for_each(|now| drop(headers.insert(DATE, now.parse().unwrap())));
+            retry_after(&headers).map(|wait| wait.as_millis())
+        };
+        let now = Some("Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(wait("3", None), Some(3000));
+        assert_eq!(wait(" 0.5 ", now), Some(500));
+        assert_eq!(wait("Sun, 06 Nov 1994 08:50:07 GMT", now), Some(30_000));
+        assert_eq!(wait("Sun, 06 Nov 1994 08:00:00 GMT", now), Some(0), "over");
+        for (after, now) in [
+            ("Sun, 06 Nov 1994 08:50:07 GMT", None),
+            ("soon", now),
+            ("-1", now),
+            ("nan", now),
+            ("inf", now),
+            ("1e300", now),
+        ] {
+            assert_eq!(wait(after, now), None, "{after}");
+        }
+    }
 }

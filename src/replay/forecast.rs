@@ -140,15 +140,15 @@ impl Forecast {
     }
 }
 
-/// The program, what is kept of each request of the trace, and two copies of each prompt in flight: its text and its body.
+/// The program with the prompts that it keeps, what is kept of each request of the trace, and each prompt in flight.
 fn memory(sessions: &[(u32, Session)], peak: usize) -> u64 {
-    const PROGRAM: u64 = 64 << 20;
+    const PROGRAM: u64 = 96 << 20;
     const REQUEST: u64 = 700;
-    const TOKEN: u64 = 8;
+    const TOKEN: u64 = 5;
     let rows = || sessions.iter().flat_map(|(_, session)| &session.requests);
     let (count, longest) = (rows().count(), rows().map(|row| row.input_tokens).max().unwrap_or(0));
     let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    PROGRAM + REQUEST * wide(count) + 2 * TOKEN * u64::from(longest) * wide(peak + 1)
+    PROGRAM + REQUEST * wide(count) + TOKEN * u64::from(longest) * wide(peak + 1)
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
+use http_body_util::BodyExt;
 use hyper::header::{HeaderValue, PROXY_AUTHORIZATION};
 use hyper::{Request, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -20,6 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+use super::chunks::Chunks;
 use super::route::{Answered, Proxies, Route};
 use super::transport::{Call, Piece, Transport, TransportError};
 
@@ -32,7 +32,7 @@ const STALE: Duration = Duration::from_millis(100);
 /// An endpoint by its base URL.
 #[derive(Clone, Debug)]
 pub struct Http {
-    client: Client<HttpsConnector<Route>, Full<Bytes>>,
+    client: Client<HttpsConnector<Route>, Chunks>,
     base: String,
     idle: Duration,
     /// What a proxy is told of the user.
@@ -128,7 +128,7 @@ impl Transport for Http {
         let timed = |_| TransportError::IdleTimeout;
         let (head, mut body) = loop {
             let request = Request::builder().method(method).uri(format!("{}{path}", self.base));
-            let mut request = request.body(Full::new(body.clone())).map_err(|_| TransportError::Protocol)?;
+            let mut request = request.body(body.clone()).map_err(|_| TransportError::Protocol)?;
             request.headers_mut().clone_from(&headers);
             let connection = capture_connection(&mut request);
             let sent = tokio::time::Instant::now();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     fn call() -> Call {
-        Call { path: "/v1/x".to_owned(), headers: HeaderMap::new(), body: Some(Bytes::from_static(b"{}")) }
+        Call { path: "/v1/x".to_owned(), headers: HeaderMap::new(), body: Some("{}".to_owned().into()) }
     }
 
     /// A server that answers each connection with these bytes and closes it; `hold` keeps it open instead.

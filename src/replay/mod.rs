@@ -9,6 +9,7 @@
 
 pub mod calibrate;
 pub mod call;
+pub mod chunks;
 pub mod clock;
 pub mod counters;
 pub mod dispatch;

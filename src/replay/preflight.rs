@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use hyper::HeaderMap;
-use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 use super::call::{Setup, retry_after};
@@ -120,8 +119,8 @@ pub(super) struct Probed {
 fn small(form: Form) -> PromptForm {
     let text = "one two three four five six seven eight ".repeat(40);
     match form {
-        Form::Chat => PromptForm::Chat(vec![ChatMessage { role: Role::User, content: text }]),
-        Form::Text => PromptForm::Text(text),
+        Form::Chat => PromptForm::Chat(vec![ChatMessage { role: Role::User, content: text.into() }]),
+        Form::Text => PromptForm::Text(text.into()),
         Form::Tokens => PromptForm::Tokens((100..400).collect()),
     }
 }
@@ -154,7 +153,7 @@ async fn probe_once<T: Transport>(
     let body = setup.endpoint.body(ask, prompt).ok_or(PreflightError::NotThisApi)?;
     let mut headers = headers(setup);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let call = Call { path: setup.endpoint.path().to_owned(), headers, body: Some(body.into()) };
+    let call = Call { path: setup.endpoint.path().to_owned(), headers, body: Some(body) };
     let (mut status, mut streams, mut sse, mut whole, mut wait) = (0, false, Sse::new(), Vec::new(), None);
     let mut answer = Answer::new(false);
     let mut each = |piece: Piece<'_>| match piece {
@@ -191,7 +190,7 @@ async fn models<T: Transport>(transport: &T, setup: &Setup) -> Result<Option<boo
         Piece::Body(bytes) => body.extend_from_slice(bytes),
         Piece::Again => {}
     };
-    let call = Call { path: "/v1/models".to_owned(), headers: headers(setup), body: None::<Bytes> };
+    let call = Call { path: "/v1/models".to_owned(), headers: headers(setup), body: None };
     transport.send(call, &mut each).await.map_err(PreflightError::Transport)?;
     let list = serde_json::from_slice::<List>(&body).ok().filter(|_| status == 200);
     Ok(list.map(|list| list.data.iter().any(|model| model.id == setup.model)))

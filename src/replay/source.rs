@@ -7,8 +7,8 @@ use std::sync::{PoisonError, RwLock};
 
 use super::PromptSource;
 use super::prompt::{Answer, Prompt, PromptError, PromptSynthesizer, PromptTree, TreeBase, Verifier, VerifyReport};
+use crate::trace::Session;
 use crate::trace::vocab::Scope;
-use crate::trace::{Prefix, Session};
 
 /// Plans prompts, session after session; all of them, in their order, whether they are replayed or not.
 pub struct Planner {
@@ -29,37 +29,10 @@ struct Plans {
     trees: Vec<PromptTree>,
     /// For each session that is replayed: its tree, and the row ids of its requests.
     sessions: Vec<(usize, Range<u64>)>,
-    /// By row id: the earlier request whose prompt is sent and shares the most; itself where it is sent, for those after it.
-    holders: Vec<Holder>,
-}
-
-/// What a prompt has in common with prompts that are sent before it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Holder {
-    /// Whether it is sent itself.
-    sent: bool,
-    /// Which of those before it shares the most, and how many blocks.
-    best: Option<(u64, u32)>,
-}
-
-impl Plans {
-    /// Notes the next request of the trace.
-    fn hold(&mut self, row: u64, prefix: Prefix, sent: bool) {
-        let at = |row: u64| usize::try_from(row).unwrap_or(usize::MAX);
-        let best = prefix.request.and_then(|above| {
-            let holder = self.holders.get_mut(at(above))?;
-            if holder.sent {
-                return Some((above, prefix.shared_blocks));
-            }
-            // That one is not sent: who shares the most with it shares as much of this one, up to what the two share.
-            let best = holder.best.map(|(best, shared)| (best, shared.min(prefix.shared_blocks)));
-            if sent && holder.best.is_none_or(|(_, shared)| shared <= prefix.shared_blocks) {
-                holder.best = Some((row, prefix.shared_blocks));
-            }
-            best.filter(|(_, shared)| *shared > 0)
-        });
-        self.holders.push(Holder { sent, best });
-    }
+    /// By row id: the earlier requests of which one shares the most with it.
+    before: Vec<[Option<u64>; 2]>,
+    /// By row id, where prompts share blocks across sessions: which are sent.
+    sent: Vec<bool>,
 }
 
 impl Planner {
@@ -80,10 +53,7 @@ impl Planner {
         let first = self.starts.last().copied().unwrap_or(0);
         let rows = first..first + u64::try_from(session.requests.len()).unwrap_or(u64::MAX);
         self.starts.push(rows.end);
-        for (at, (row, request)) in rows.clone().zip(&session.requests).enumerate() {
-            let sent = sent.and_then(|sent| sent.get(at)).copied().unwrap_or(false);
-            self.plans.hold(row, request.prefix, sent);
-        }
+        let sends = |at: usize| sent.and_then(|sent| sent.get(at)).copied().unwrap_or(false);
         if replayed {
             let tree = if self.scope == Scope::Session { self.plans.trees.len() } else { 0 };
             self.plans.sessions.push((tree, rows.clone()));
@@ -97,7 +67,11 @@ impl Planner {
                 let pick = |row: u64| replayed && (row - rows.start + nth).is_multiple_of(every);
                 self.verifier.scope(&mut self.synthesizer, &tree, [session], pick)?;
             }
+            let at = |row: u64| usize::try_from(row - rows.start).unwrap_or(usize::MAX);
+            self.plans.before.extend(tree.predecessors(|row| sends(at(row))));
             self.plans.trees.extend(Some(tree).filter(|_| replayed));
+        } else {
+            self.plans.sent.extend((0..session.requests.len()).map(sends));
         }
         Ok(())
     }
@@ -121,6 +95,9 @@ impl Planner {
         if every > 0 {
             self.verifier.scope(&mut self.synthesizer, &tree, sessions, pick)?;
         }
+        let sent = std::mem::take(&mut self.plans.sent);
+        let sends = |row: u64| usize::try_from(row).ok().and_then(|row| sent.get(row)).copied().unwrap_or(false);
+        self.plans.before = tree.predecessors(sends);
         self.plans.trees = vec![tree];
         Ok(())
     }
@@ -137,7 +114,10 @@ impl Planner {
     }
 
     /// The prompts of what was planned.
-    pub fn finish(self) -> Synthesized {
+    pub fn finish(mut self) -> Synthesized {
+        if !self.answers {
+            self.synthesizer.forget_tokenizer();
+        }
         Synthesized { state: RwLock::new((self.synthesizer, self.plans)), answers: self.answers }
     }
 }
@@ -156,10 +136,12 @@ impl PromptSource for Synthesized {
         let place = usize::try_from(session).ok().and_then(|session| plans.sessions.get(session));
         let (tree, rows) = place.ok_or(outside.clone())?;
         let row = rows.start + u64::from(request);
-        let best = usize::try_from(row).ok().and_then(|row| plans.holders.get(row)?.best).map(|(best, _)| best);
-        let prompt = synthesizer.prompt_beside(plans.trees.get(*tree).ok_or(outside)?, row, best)?;
+        let before = usize::try_from(row).ok().and_then(|row| plans.before.get(row)).copied().unwrap_or_default();
+        let tree = plans.trees.get(*tree).ok_or(outside)?;
+        let prompt = synthesizer.prompt_beside(tree, row, before.into_iter().flatten())?;
         // The template's head alone is no plan: nobody may have sent it before.
-        Ok(Prompt { planned_shared: if best.is_some() { prompt.planned_shared } else { 0 }, ..prompt })
+        let none = before.iter().all(Option::is_none);
+        Ok(Prompt { planned_shared: if none { 0 } else { prompt.planned_shared }, ..prompt })
     }
 
     fn answered(&self, session: u32, request: u32, answer: &str) {

@@ -5,7 +5,8 @@
 use std::future::Future;
 
 use hyper::HeaderMap;
-use hyper::body::Bytes;
+
+use super::chunks::Chunks;
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -15,7 +16,7 @@ pub struct Call {
     /// Names and values.
     pub headers: HeaderMap,
     /// A body is posted; without one, the path is got.
-    pub body: Option<Bytes>,
+    pub body: Option<Chunks>,
 }
 
 /// A piece of the response, as it comes.

@@ -35,6 +35,8 @@ mod mock;
 #[cfg(test)]
 mod otherformats;
 #[cfg(test)]
+mod planned;
+#[cfg(test)]
 mod privacy;
 #[cfg(test)]
 mod prompts;

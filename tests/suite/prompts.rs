@@ -24,26 +24,26 @@ use tracecloak::trace::vocab::{Harness, RequestKind, Status, Vocabulary};
 use tracecloak::trace::{Model, Parts, Prefix, PrefixTree, Request, Session, Usage};
 
 /// `<META_START>role` and a line break, nothing trimmed.
-const MARKED: &str = "{% for m in messages %}<META_START>{{ m.role }}\n{{ m.content }}<META_END>\n{% endfor %}\
+pub(super) const MARKED: &str = "{% for m in messages %}<META_START>{{ m.role }}\n{{ m.content }}<META_END>\n{% endfor %}\
     {% if add_generation_prompt %}<META_START>assistant\n{% endif %}";
 /// A token at the beginning, content trimmed, a blank line before it.
-const TRIMMED: &str = "<SOS>{% for m in messages %}<META_START>{{ m.role }}<META_END>\n\n{{ m.content | trim }}<EOT>{% endfor %}\
+pub(super) const TRIMMED: &str = "<SOS>{% for m in messages %}<META_START>{{ m.role }}<META_END>\n\n{{ m.content | trim }}<EOT>{% endfor %}\
     {% if add_generation_prompt %}<META_START>assistant<META_END>\n\n{% endif %}";
 /// A long head; answers are marked as final in history, where the generation prompt leaves that open.
-const CHANNELS: &str = "<META_START>system\nThis is a head that every prompt has, in front of all that is said.<META_END>\n\
+pub(super) const CHANNELS: &str = "<META_START>system\nThis is a head that every prompt has, in front of all that is said.<META_END>\n\
     {% for m in messages %}<META_START>{{ m.role }}{{ '(final)' if m.role == 'assistant' }}\n{{ m.content }}<META_END>{% endfor %}\
     {% if add_generation_prompt %}<META_START>assistant{% endif %}";
 /// No line breaks; the role is a token or two.
-const TIGHT: &str = "<SOS>{% for m in messages %}{% if m.role == 'user' %}<META_START>{{ m.content }}\
+pub(super) const TIGHT: &str = "<SOS>{% for m in messages %}{% if m.role == 'user' %}<META_START>{{ m.content }}\
     {% else %}<META_END>{{ m.content }}<EOT>{% endif %}{% endfor %}{% if add_generation_prompt %}<META_END>{% endif %}";
 /// The generation prompt opens the reasoning; history shows what stands behind it.
-const THINKING: &str = "{% for m in messages %}<META_START>{{ m.role }}\n{{ m.content.split('(/think)')[-1] }}<META_END>\n{% endfor %}\
+pub(super) const THINKING: &str = "{% for m in messages %}<META_START>{{ m.role }}\n{{ m.content.split('(/think)')[-1] }}<META_END>\n{% endfor %}\
     {% if add_generation_prompt %}<META_START>assistant\n(think)\n{% endif %}";
 /// The same, and history is cleaned of it in any case.
-const FORGETFUL: &str = "{% for m in messages %}<META_START>{{ m.role }}\n{{ m.content.replace('(think)\n', '') }}<META_END>\n{% endfor %}\
+pub(super) const FORGETFUL: &str = "{% for m in messages %}<META_START>{{ m.role }}\n{{ m.content.replace('(think)\n', '') }}<META_END>\n{% endfor %}\
     {% if add_generation_prompt %}<META_START>assistant\n(think)\n{% endif %}";
 
-fn template(source: &str) -> Box<dyn Layout> {
+pub(super) fn template(source: &str) -> Box<dyn Layout> {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("chat_template.jinja"), source).unwrap();
     Box::new(ChatTemplate::from_dir(dir.path(), Tokenizer::builtin().unwrap()).unwrap())
@@ -54,11 +54,15 @@ fn neutral() -> Box<dyn Layout> {
 }
 
 /// One cache for the whole run: finding the vocabulary once is enough.
-fn cache() -> PathBuf {
+pub(super) fn cache() -> PathBuf {
     std::env::temp_dir().join("tracecloak-test-vocabulary")
 }
 
-fn synthesizer(layout: Box<dyn Layout>, block_size: u32, form: Form) -> Result<PromptSynthesizer, PromptError> {
+pub(super) fn synthesizer(
+    layout: Box<dyn Layout>,
+    block_size: u32,
+    form: Form,
+) -> Result<PromptSynthesizer, PromptError> {
     let setup = Setup { form, cache_dir: Some(cache()), ..Setup::new(block_size) };
     PromptSynthesizer::new(&Tokenizer::builtin().unwrap(), layout, setup)
 }
@@ -147,17 +151,17 @@ fn verified(synthesizer: &mut PromptSynthesizer, sessions: &[Session]) -> Verify
     verifier.finish()
 }
 
-type Shape = (usize, u32, u32, u32, bool);
+pub(super) type Shape = (usize, u32, u32, u32, bool);
 
 /// Requests as (which earlier one, how many blocks of it, tokens beyond, tokens of the answer, extends it).
-fn shapes() -> impl Strategy<Value = Vec<Vec<Shape>>> {
+pub(super) fn shapes() -> impl Strategy<Value = Vec<Vec<Shape>>> {
     let growth = prop_oneof![3 => 0u32..200, 1 => (0u32..8).prop_map(|blocks| blocks * 16), 1 => 0u32..12];
     let shared = prop_oneof![3 => Just(u32::MAX), 2 => 0u32..12];
     let request = (0usize..4, shared, growth, 0u32..60, any::<bool>());
     prop::collection::vec(prop::collection::vec(request, 1..25), 1..3)
 }
 
-fn grown(shapes: &[Vec<Shape>], block_size: u32) -> Vec<Session> {
+pub(super) fn grown(shapes: &[Vec<Shape>], block_size: u32) -> Vec<Session> {
     let mut grower = Grower::new(block_size);
     let mut sessions = Vec::new();
     for shape in shapes {
@@ -213,7 +217,7 @@ fn what_extends_a_prompt_without_words_of_its_own_still_parts_from_others() {
 
 fn messages(form: PromptForm) -> Vec<String> {
     match form {
-        PromptForm::Chat(messages) => messages.into_iter().map(|message| message.content).collect(),
+        PromptForm::Chat(messages) => messages.into_iter().map(|message| message.content.to_string()).collect(),
         _ => Vec::new(),
     }
 }
@@ -341,7 +345,7 @@ fn without_a_tokenizer_the_endpoints_counts_are_enough_for_lengths_that_are_near
     let mut count = |form: &[ChatMessage]| {
         let messages = form.iter().map(|message| Message {
             role: message.role,
-            blocks: vec![Block::Content(Content::Text(message.content.as_str().into()))],
+            blocks: vec![Block::Content(Content::Text((&*message.content).into()))],
         });
         endpoint.lay(&Prompt { messages: messages.collect(), ..Prompt::default() }).unwrap().tokens.len() as u32
     };

@@ -61,8 +61,8 @@ pub(super) fn run(args: &ReplayArgs, globals: Globals) -> anyhow::Result<Exit> {
     let url = args.url.as_deref().unwrap_or_default();
     let client = |url: &str| Http::new(url, &reach).context("cannot use the URL").hint("such as http://127.0.0.1:8000");
     let http = client(url)?;
-    // Each thread that makes prompts keeps some memory for its own; more of them than cores make none sooner.
-    let makers = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+    // Each thread that makes prompts keeps some memory for its own, and few of them make thousands a second.
+    let makers = std::thread::available_parallelism().map_or(1, usize::from).clamp(2, 16);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(makers)
         .enable_all()

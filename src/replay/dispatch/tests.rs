@@ -26,7 +26,7 @@ struct Named;
 impl PromptSource for Named {
     fn prompt(&self, session: u32, request: u32) -> Result<Prompt, PromptError> {
         assert!(request < 100, "a bug on purpose");
-        let form = PromptForm::Text(format!("{session} {request}"));
+        let form = PromptForm::Text(format!("{session} {request}").into());
         Ok(Prompt { form, tokens: 100, planned_shared: 64, corrected: 0, shortfall: None })
     }
 }
@@ -52,7 +52,7 @@ struct Fake {
 
 impl Transport for Fake {
     async fn send(&self, call: Call, each: &mut (dyn FnMut(Piece<'_>) + Send)) -> Result<(), TransportError> {
-        let body: serde_json::Value = serde_json::from_slice(&call.body.unwrap()).unwrap();
+        let body: serde_json::Value = serde_json::from_slice(&call.body.unwrap().to_vec()).unwrap();
         let said = body["messages"][0]["content"].as_str().unwrap();
         let (session, request) = said.split_once(' ').unwrap();
         let which = (session.parse().unwrap(), request.parse().unwrap());

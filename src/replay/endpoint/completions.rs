@@ -2,28 +2,13 @@
 //!
 //! Invariant: as the module's.
 
-use serde::Serialize;
-
 use super::openai::{Rest, read};
-use super::{Answer, Ask, Endpoint, json};
+use super::{Answer, Ask, Endpoint};
+use crate::replay::chunks::{Chunks, Writer};
 use crate::replay::prompt::PromptForm;
 
 /// `/v1/completions`.
 pub(super) struct Completions;
-
-#[derive(Serialize)]
-struct Body<'a> {
-    prompt: Prompt<'a>,
-    #[serde(flatten)]
-    rest: Rest<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Prompt<'a> {
-    Text(&'a str),
-    Tokens(&'a [u32]),
-}
 
 impl Endpoint for Completions {
     fn name(&self) -> &'static str {
@@ -34,13 +19,15 @@ impl Endpoint for Completions {
         "/v1/completions"
     }
 
-    fn body(&self, ask: &Ask<'_>, prompt: &PromptForm) -> Option<Vec<u8>> {
-        let sent = match prompt {
-            PromptForm::Text(text) => Prompt::Text(text),
-            PromptForm::Tokens(tokens) => Prompt::Tokens(tokens),
+    fn body(&self, ask: &Ask<'_>, prompt: &PromptForm) -> Option<Chunks> {
+        let mut writer = Writer::default();
+        writer.raw("{\"prompt\":");
+        match prompt {
+            PromptForm::Text(text) => writer.text(text)?,
+            PromptForm::Tokens(tokens) => writer.json(tokens)?,
             PromptForm::Chat(_) => return None,
-        };
-        json(prompt, &Body { prompt: sent, rest: Rest::new(ask) })
+        }
+        writer.rest(&Rest::new(ask))
     }
 
     fn event(&self, data: &[u8], answer: &mut Answer) -> bool {

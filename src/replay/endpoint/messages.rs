@@ -4,8 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Ask, Endpoint, Turn, json, turns};
+use super::loose::{Count, loose};
+use super::{Answer, Ask, Endpoint, role, turns};
+use crate::replay::chunks::Chunks;
 use crate::replay::prompt::PromptForm;
+use crate::tokenize::Role;
 
 /// `/v1/messages`.
 pub(super) struct Messages;
@@ -17,7 +20,6 @@ struct Body<'a> {
     stream: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     system: String,
-    messages: Vec<Turn<'a>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -28,6 +30,7 @@ struct Event {
     message: Option<Started>,
     delta: Option<Delta>,
     content_block: Option<Block>,
+    #[serde(deserialize_with = "loose")]
     usage: Option<Usage>,
     content: Option<Vec<Block>>,
     stop_reason: Option<String>,
@@ -36,6 +39,7 @@ struct Event {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Started {
+    #[serde(deserialize_with = "loose")]
     usage: Option<Usage>,
 }
 
@@ -60,10 +64,10 @@ struct Block {
 #[serde(default)]
 #[expect(clippy::struct_field_names, reason = "the names of the API")]
 struct Usage {
-    input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
+    input_tokens: Count,
+    cache_read_input_tokens: Count,
+    cache_creation_input_tokens: Count,
+    output_tokens: Count,
 }
 
 impl Endpoint for Messages {
@@ -75,14 +79,19 @@ impl Endpoint for Messages {
         "/v1/messages"
     }
 
-    fn body(&self, ask: &Ask<'_>, prompt: &PromptForm) -> Option<Vec<u8>> {
-        let mut messages = turns(prompt)?;
+    fn body(&self, ask: &Ask<'_>, prompt: &PromptForm) -> Option<Chunks> {
+        let mut messages: Vec<_> = match prompt {
+            PromptForm::Chat(messages) => messages.iter().map(|turn| (turn.role, &turn.content)).collect(),
+            PromptForm::Text(text) => vec![(Role::User, text)],
+            PromptForm::Tokens(_) => return None,
+        };
         // Leading instructions have a member of their own; the API has no such role.
-        let head = messages.iter().position(|turn| turn.role != "system").unwrap_or(messages.len());
-        let system = messages.drain(..head).map(|turn| turn.content).collect::<Vec<_>>().join("\n\n");
-        messages.iter_mut().filter(|turn| turn.role == "system").for_each(|turn| turn.role = "user");
+        let head = messages.iter().position(|(role, _)| *role != Role::System).unwrap_or(messages.len());
+        let system = messages.drain(..head).map(|(_, text)| &**text).collect::<Vec<_>>().join("\n\n");
+        let plain = |said: Role| role(if said == Role::System { Role::User } else { said });
+        let messages = messages.into_iter().map(|(said, text)| (plain(said), text));
         let (model, max_tokens, stream) = (ask.model, ask.max_tokens, ask.stream);
-        json(prompt, &Body { model, max_tokens, stream, system, messages })
+        turns("messages", messages)?.rest(&Body { model, max_tokens, stream, system })
     }
 
     fn event(&self, data: &[u8], answer: &mut Answer) -> bool {
@@ -137,8 +146,8 @@ impl Endpoint for Messages {
 fn note(answer: &mut Answer, usage: Option<Usage>) {
     let (Some(usage), stated) = (usage, &mut answer.usage) else { return };
     stated.apart = true;
-    stated.input = usage.input_tokens.or(stated.input);
-    stated.cached = usage.cache_read_input_tokens.or(stated.cached);
-    stated.written = usage.cache_creation_input_tokens.or(stated.written);
-    stated.output = usage.output_tokens.or(stated.output);
+    stated.input = usage.input_tokens.0.or(stated.input);
+    stated.cached = usage.cache_read_input_tokens.0.or(stated.cached);
+    stated.written = usage.cache_creation_input_tokens.0.or(stated.written);
+    stated.output = usage.output_tokens.0.or(stated.output);
 }

@@ -7,13 +7,15 @@
 
 mod chat;
 mod completions;
+mod loose;
 mod messages;
 mod openai;
 mod responses;
 
 use crate::tokenize::Role;
 
-use super::prompt::PromptForm;
+use super::chunks::{Chunks, Writer};
+use super::prompt::{PromptForm, Text};
 
 /// What is asked for, beside the prompt.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +103,7 @@ pub trait Endpoint: Sync {
     fn path(&self) -> &'static str;
 
     /// The body of a request; none if the API cannot carry a prompt of this form.
-    fn body(&self, ask: &Ask<'_>, prompt: &PromptForm) -> Option<Vec<u8>>;
+    fn body(&self, ask: &Ask<'_>, prompt: &PromptForm) -> Option<Chunks>;
 
     /// Reads the data of an event; whether it carries content.
     fn event(&self, data: &[u8], answer: &mut Answer) -> bool;
@@ -135,34 +137,29 @@ fn role(role: Role) -> &'static str {
     }
 }
 
-/// A message of a body.
-#[derive(serde::Serialize)]
-pub(super) struct Turn<'a> {
-    role: &'static str,
-    content: &'a str,
-}
-
-/// A body as JSON, in room that it fills: bodies are large, and many are in flight.
-fn json(prompt: &PromptForm, body: &impl serde::Serialize) -> Option<Vec<u8>> {
-    let room = match prompt {
-        PromptForm::Chat(messages) => messages.iter().map(|message| message.content.len() + 64).sum(),
-        PromptForm::Text(text) => text.len(),
-        PromptForm::Tokens(tokens) => 7 * tokens.len(),
-    };
-    let mut bytes = Vec::with_capacity(room + 512);
-    serde_json::to_writer(&mut bytes, body).ok()?;
-    Some(bytes)
-}
-
-/// The messages of a prompt; a text is one message of the user. None for token ids.
-pub(super) fn turns(prompt: &PromptForm) -> Option<Vec<Turn<'_>>> {
+/// A body that begins with a prompt's messages as the member `name`; a text is one message of the user. None for token ids.
+pub(super) fn messages(name: &str, prompt: &PromptForm) -> Option<Writer> {
     match prompt {
         PromptForm::Chat(messages) => {
-            Some(messages.iter().map(|message| Turn { role: role(message.role), content: &message.content }).collect())
+            turns(name, messages.iter().map(|message| (role(message.role), &message.content)))
         }
-        PromptForm::Text(text) => Some(vec![Turn { role: "user", content: text }]),
+        PromptForm::Text(text) => turns(name, [("user", text)]),
         PromptForm::Tokens(_) => None,
     }
+}
+
+fn turns<'a>(name: &str, turns: impl IntoIterator<Item = (&'a str, &'a Text)>) -> Option<Writer> {
+    let mut writer = Writer::default();
+    writer.raw(&format!("{{\"{name}\":["));
+    for (at, (role, content)) in turns.into_iter().enumerate() {
+        writer.raw(if at > 0 { ",{\"role\":\"" } else { "{\"role\":\"" });
+        writer.raw(role);
+        writer.raw("\",\"content\":");
+        writer.text(content)?;
+        writer.raw("}");
+    }
+    writer.raw("]");
+    Some(writer)
 }
 
 #[cfg(test)]

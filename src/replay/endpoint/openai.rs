@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use super::loose::{Count, loose};
 use super::{Answer, Ask};
 
 /// Members beside the prompt.
@@ -49,6 +50,7 @@ impl<'a> Rest<'a> {
 struct Chunk<'a> {
     #[serde(borrow)]
     choices: Option<Vec<Choice<'a>>>,
+    #[serde(deserialize_with = "loose")]
     usage: Option<Usage>,
     error: Option<IgnoredAny>,
 }
@@ -68,27 +70,29 @@ struct Choice<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Said<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "loose")]
     content: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "loose")]
     reasoning_content: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "loose")]
     reasoning: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "loose")]
     tool_calls: Option<Vec<IgnoredAny>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Usage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
+    prompt_tokens: Count,
+    completion_tokens: Count,
+    #[serde(deserialize_with = "loose")]
     prompt_tokens_details: Option<Details>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Details {
-    cached_tokens: Option<u64>,
+    cached_tokens: Count,
 }
 
 /// Reads a chunk or a whole answer; whether it carries content.
@@ -103,9 +107,9 @@ pub(super) fn read(data: &[u8], answer: &mut Answer) -> bool {
     };
     if let Some(usage) = chunk.usage {
         let stated = &mut answer.usage;
-        stated.input = usage.prompt_tokens.or(stated.input);
-        stated.output = usage.completion_tokens.or(stated.output);
-        stated.cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens).or(stated.cached);
+        stated.input = usage.prompt_tokens.0.or(stated.input);
+        stated.output = usage.completion_tokens.0.or(stated.output);
+        stated.cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens.0).or(stated.cached);
     }
     answer.error |= chunk.error.is_some();
     let mut content = false;

@@ -5,7 +5,9 @@
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Ask, Endpoint, Turn, json, turns};
+use super::loose::{Count, loose};
+use super::{Answer, Ask, Endpoint, messages};
+use crate::replay::chunks::Chunks;
 use crate::replay::prompt::PromptForm;
 
 /// `/v1/responses`.
@@ -14,7 +16,6 @@ pub(super) struct Responses;
 #[derive(Serialize)]
 struct Body<'a> {
     model: &'a str,
-    input: Vec<Turn<'a>>,
     max_output_tokens: u32,
     stream: bool,
     store: bool,
@@ -33,6 +34,7 @@ struct Event {
 #[serde(default)]
 struct Response {
     status: Option<String>,
+    #[serde(deserialize_with = "loose")]
     usage: Option<Usage>,
     error: Option<IgnoredAny>,
     output: Option<Vec<Item>>,
@@ -53,15 +55,16 @@ struct Text {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Usage {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
+    input_tokens: Count,
+    output_tokens: Count,
+    #[serde(deserialize_with = "loose")]
     input_tokens_details: Option<Details>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Details {
-    cached_tokens: Option<u64>,
+    cached_tokens: Count,
 }
 
 impl Endpoint for Responses {
@@ -73,9 +76,9 @@ impl Endpoint for Responses {
         "/v1/responses"
     }
 
-    fn body(&self, ask: &Ask<'_>, prompt: &PromptForm) -> Option<Vec<u8>> {
+    fn body(&self, ask: &Ask<'_>, prompt: &PromptForm) -> Option<Chunks> {
         let (model, max_output_tokens, stream) = (ask.model, ask.max_tokens, ask.stream);
-        json(prompt, &Body { model, input: turns(prompt)?, max_output_tokens, stream, store: false })
+        messages("input", prompt)?.rest(&Body { model, max_output_tokens, stream, store: false })
     }
 
     fn event(&self, data: &[u8], answer: &mut Answer) -> bool {
@@ -121,9 +124,9 @@ fn note(answer: &mut Answer, response: Response, say: bool) {
     answer.whole = !answer.error && matches!(status, None | Some("completed" | "incomplete"));
     if let Some(usage) = response.usage {
         let stated = &mut answer.usage;
-        stated.input = usage.input_tokens.or(stated.input);
-        stated.output = usage.output_tokens.or(stated.output);
-        stated.cached = usage.input_tokens_details.and_then(|details| details.cached_tokens).or(stated.cached);
+        stated.input = usage.input_tokens.0.or(stated.input);
+        stated.output = usage.output_tokens.0.or(stated.output);
+        stated.cached = usage.input_tokens_details.and_then(|details| details.cached_tokens.0).or(stated.cached);
     }
     let items = response.output.unwrap_or_default().into_iter().filter(|_| say);
     for text in items.filter_map(|item| item.content).flatten() {

@@ -6,7 +6,7 @@ use super::*;
 use crate::replay::prompt::ChatMessage;
 
 fn prompt() -> PromptForm {
-    let message = |role, content: &str| ChatMessage { role, content: content.to_owned() };
+    let message = |role, content: &str| ChatMessage { role, content: content.into() };
     PromptForm::Chat(vec![
         message(Role::System, "be brief"),
         message(Role::User, "one"),
@@ -20,7 +20,7 @@ fn ask(exact: bool) -> Ask<'static> {
 }
 
 fn json(name: &str, exact: bool, prompt: &PromptForm) -> serde_json::Value {
-    serde_json::from_slice(&endpoint(name).unwrap().body(&ask(exact), prompt).unwrap()).unwrap()
+    serde_json::from_slice(&endpoint(name).unwrap().body(&ask(exact), prompt).unwrap().to_vec()).unwrap()
 }
 
 /// Which of these events carry content, and what the answer is after them.
@@ -115,6 +115,45 @@ fn responses_finish_with_their_usage() {
     );
     assert_eq!(content, [false, true, false]);
     assert_eq!((answer.counts(), answer.whole), (counts(9, 4, 3), true));
+}
+
+#[test]
+fn members_of_another_type_cost_nothing_but_themselves() {
+    // Gateways write counts as text, with a decimal point, or not at all; some make lists of texts.
+    let finish =
+        r#"{"choices":[{"delta":{"content":[{"type":"text"}],"tool_calls":{}},"finish_reason":"stop"}],"usage":"#;
+    for (usage, expected) in [
+        (
+            r#"{"prompt_tokens":"9","completion_tokens":3.0,"prompt_tokens_details":{"cached_tokens":"4"}}"#,
+            counts(9, 4, 3),
+        ),
+        (
+            r#"{"prompt_tokens":9,"completion_tokens":null,"prompt_tokens_details":7}"#,
+            Counts { prompt: Some(9), ..Counts::default() },
+        ),
+        (r#""none""#, Counts::default()),
+        ("[]", Counts::default()),
+    ] {
+        let said = r#"{"choices":[{"delta":{"content":"a"}}]}"#;
+        let (content, answer) = read("chat", &[said, &format!("{finish}{usage}}}"), "[DONE]"]);
+        assert_eq!(
+            (answer.counts(), answer.whole, answer.unreadable, content[0]),
+            (expected, true, 0, true),
+            "{usage}"
+        );
+    }
+    let (_, answer) = read(
+        "messages",
+        &[r#"{"type":"message_delta","usage":{"input_tokens":"7","cache_read_input_tokens":"2","output_tokens":5.0}}"#],
+    );
+    assert_eq!((answer.counts(), answer.unreadable), (counts(9, 2, 5), 0));
+    let (_, answer) = read(
+        "responses",
+        &[
+            r#"{"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":"9","output_tokens":{},"input_tokens_details":[]}}}"#,
+        ],
+    );
+    assert_eq!((answer.counts().prompt, answer.counts().output, answer.whole), (Some(9), None, true));
 }
 
 #[test]

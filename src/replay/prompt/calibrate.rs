@@ -105,12 +105,12 @@ pub fn probes(chat: bool) -> Result<Vec<(Vec<ChatMessage>, Sample)>, VocabularyE
     let shapes: &[(usize, usize)] = &[(0, 20), (0, 200), (0, 1000), (0, 3000), (1, 30), (2, 200), (4, 100), (8, 400)];
     let mut next = 0;
     let mut message = |role, words: usize| {
-        let content = vocabulary.text((0..words).map(|_| {
+        let text = vocabulary.text((0..words).map(|_| {
             // A prime stride visits every word before it repeats one.
             next = (next + 1597) % vocabulary.size();
             next
         }));
-        ChatMessage { role, content }
+        ChatMessage { role, content: text.into() }
     };
     let probe = |&(answers, words): &(usize, usize)| {
         let roles = (0..=2 * answers).map(|at| if at % 2 == 1 { Role::Assistant } else { Role::User });

@@ -46,6 +46,12 @@ impl Content {
         &self.vocabulary
     }
 
+    /// Bytes that so many words need, more or less.
+    pub(super) fn room(&self, words: u32) -> usize {
+        let words = usize::try_from(words).unwrap_or(0);
+        words.saturating_mul(self.vocabulary.permille()) / 1000 + words / 64 + 64
+    }
+
     fn size(&self) -> u64 {
         u64::try_from(self.vocabulary.size()).unwrap_or(1).max(1)
     }

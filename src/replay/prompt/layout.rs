@@ -9,6 +9,7 @@
 //! a part that an earlier request owns, so all are planned before the first is made.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::trace::Prefix;
 
@@ -35,7 +36,7 @@ pub(super) struct Mark {
     /// The node that owns the answer: the first that goes on here.
     pub(super) heir: Option<usize>,
     /// What was really answered.
-    pub(super) real: Option<Real>,
+    pub(super) real: Option<Arc<Real>>,
 }
 
 /// An answer of the endpoint.
@@ -70,6 +71,7 @@ pub(super) struct Node {
     pub(super) key: u64,
     /// The marks in its own part, in order.
     pub(super) marks: Vec<Mark>,
+    /// Those that hang below it, while the tree grows.
     below: Vec<usize>,
     /// Its partial last block has been gone on with.
     continued: bool,
@@ -88,6 +90,8 @@ struct Planned {
 /// numbers a request, no prompt (but the answers that were given to it).
 #[derive(Clone, Debug)]
 pub struct PromptTree {
+    /// Which of the trees of its synthesizer it is.
+    pub(super) number: u64,
     first_request: u64,
     pub(super) block_size: u32,
     pub(super) lengths: Lengths,
@@ -113,6 +117,7 @@ impl PromptTree {
     ) -> Result<Self, PromptError> {
         let first_request = base.first_request;
         let tree = Self {
+            number: 0,
             first_request,
             block_size: block_size.max(1),
             lengths,
@@ -129,6 +134,7 @@ impl PromptTree {
         let mut tree = planner.tree;
         base.first_request = request;
         tree.settle();
+        tree.shrink();
         Ok(tree)
     }
 
@@ -157,6 +163,11 @@ impl PromptTree {
         let needs = self.lengths.head + self.lengths.least + self.lengths.end;
         let sent = planned.sent.ok_or(PromptError::TooShort { request, needs, has })?;
         Ok((sent, planned.shortfall, prefix))
+    }
+
+    /// How many nodes there are.
+    pub(super) fn nodes(&self) -> usize {
+        self.nodes.len()
     }
 
     pub(super) fn node(&self, node: usize) -> Option<&Node> {
@@ -283,6 +294,17 @@ impl PromptTree {
                 }
             }
         }
+    }
+
+    /// Gives back what only planning needed: a trace has many nodes, and they are kept for the whole run.
+    fn shrink(&mut self) {
+        for node in &mut self.nodes {
+            node.below = Vec::new();
+            node.marks.shrink_to_fit();
+        }
+        self.nodes.shrink_to_fit();
+        self.requests.shrink_to_fit();
+        self.prefixes.shrink_to_fit();
     }
 
     fn mark(&self, node: usize, index: usize) -> Mark {

@@ -6,23 +6,29 @@
 mod calibrate;
 mod content;
 mod layout;
+mod reach;
+mod recent;
 mod stream;
+mod text;
 mod verify;
 mod vocabulary;
 mod wrapping;
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::tokenize::{Encoder, Layout, Role, Token, Tokenizer};
 use crate::trace::Session;
 
 use self::content::Content;
 use self::layout::{Real, Row};
+use self::recent::{Made, Recent};
 use self::stream::Stream;
 
 pub use self::calibrate::{Calibration, Sample, probes};
 pub use self::layout::PromptTree;
+pub use self::text::Text;
 pub use self::verify::{Found, Named, Verifier, VerifyReport};
 pub use self::vocabulary::{Vocabulary, VocabularyError};
 pub use self::wrapping::{TemplateError, Wrapping};
@@ -99,7 +105,7 @@ pub struct ChatMessage {
     /// Who speaks.
     pub role: Role,
     /// What is said: plain words, none of which needs escaping in JSON (a real answer may).
-    pub content: String,
+    pub content: Text,
 }
 
 /// A prompt as it is sent.
@@ -108,7 +114,7 @@ pub enum PromptForm {
     /// Messages, the last of which is the user's.
     Chat(Vec<ChatMessage>),
     /// One text.
-    Text(String),
+    Text(Text),
     /// Token ids.
     Tokens(Vec<Token>),
 }
@@ -173,6 +179,9 @@ pub struct PromptSynthesizer {
     setup: Setup,
     wrapping: Wrapping,
     content: Content,
+    recent: Recent,
+    /// Trees planned so far.
+    trees: AtomicU64,
     /// None where tokens cannot be counted.
     counter: Option<Counter>,
 }
@@ -198,7 +207,7 @@ impl PromptSynthesizer {
         };
         let content = Content::new(vocabulary, setup.seed, None);
         let counter = Some(Counter { tokenizer: tokenizer.clone(), layout: Mutex::new(layout) });
-        Ok(Self { setup, wrapping, content, counter })
+        Ok(Self { setup, wrapping, content, recent: Recent::default(), trees: AtomicU64::default(), counter })
     }
 
     /// A synthesizer without the endpoint's tokenizer: lengths are as good as the calibration. Token ids cannot be had.
@@ -215,7 +224,8 @@ impl PromptSynthesizer {
         };
         let vocabulary = Vocabulary::builtin(setup.cache_dir.as_deref())?;
         let content = Content::new(vocabulary, setup.seed, Some(calibration.rate));
-        Ok(Self { setup, wrapping, content, counter: None })
+        let (recent, trees) = (Recent::default(), AtomicU64::default());
+        Ok(Self { setup, wrapping, content, recent, trees, counter: None })
     }
 
     /// Plans the prompts of one scope: a session under scope `session`, else all sessions at once.
@@ -232,7 +242,9 @@ impl PromptSynthesizer {
             input: request.input_tokens,
             output: request.output_tokens.unwrap_or(0),
         });
-        PromptTree::plan(self.wrapping.lengths(), self.setup.block_size, base, rows)
+        let mut tree = PromptTree::plan(self.wrapping.lengths(), self.setup.block_size, base, rows)?;
+        tree.number = self.trees.fetch_add(1, Ordering::Relaxed);
+        Ok(tree)
     }
 
     /// The prompt of the request with this row id.
@@ -244,17 +256,33 @@ impl PromptSynthesizer {
         self.prompt_beside(tree, request, prefix)
     }
 
-    /// The same, with what it shares with the prompt of `other` in place of its prefix request.
+    /// The same, with the most that it shares with the prompt of one of `others`, in place of its prefix request.
     ///
     /// # Errors
     /// As [`Self::prompt`].
-    pub fn prompt_beside(&self, tree: &PromptTree, request: u64, other: Option<u64>) -> Result<Prompt, PromptError> {
+    pub fn prompt_beside(
+        &self,
+        tree: &PromptTree,
+        request: u64,
+        others: impl IntoIterator<Item = u64>,
+    ) -> Result<Prompt, PromptError> {
         let (stream, shortfall, _) = self.stream(tree, request)?;
-        let planned_shared = match other.map(|other| self.stream(tree, other)) {
-            Some(Ok((other, ..))) => stream.shared_with(&other, &self.wrapping, &self.content),
-            _ => self.head_tokens(),
+        let shared = others.into_iter().filter_map(|other| {
+            let (beside, ..) = self.stream(tree, other).ok()?;
+            Some((stream.shared_with(&beside, &self.wrapping, &self.content), other))
+        });
+        let best = shared.max();
+        let (planned_shared, other) =
+            (best.map_or(self.head_tokens(), |(shared, _)| shared), best.map(|(_, other)| other));
+        let form = match self.setup.form {
+            Form::Tokens => PromptForm::Tokens(stream.tokens(&self.wrapping, &self.content)),
+            Form::Chat => PromptForm::Chat(self.messages(tree, &stream, other)),
+            Form::Text => {
+                let messages = self.messages(tree, &stream, other);
+                let texts: Vec<&str> = messages.iter().map(|message| &*message.content).collect();
+                PromptForm::Text(texts.concat().into())
+            }
         };
-        let form = stream.form(self.setup.form, &self.wrapping, &self.content);
         Ok(Prompt { form, tokens: stream.length(), planned_shared, corrected: stream.corrected, shortfall })
     }
 
@@ -276,8 +304,14 @@ impl PromptSynthesizer {
             }
         };
         let length = u32::try_from(tokens.len()).ok().filter(|&length| length > 0)?;
-        tree.own_mark(request)?.real = Some(Real { text: answer.text.to_owned(), tokens });
+        tree.own_mark(request)?.real = Some(Arc::new(Real { text: answer.text.to_owned(), tokens }));
         Some(length)
+    }
+
+    /// Lets go of what only counts tokens, which is large: prompts can no longer be rendered here, nor answers put into them.
+    pub fn forget_tokenizer(&mut self) {
+        self.counter = None;
+        self.recent.clear();
     }
 
     /// Whether its prompts can be rendered here.
@@ -293,6 +327,22 @@ impl PromptSynthesizer {
     /// Tokens that every prompt begins with.
     pub fn head_tokens(&self) -> u32 {
         self.wrapping.lengths().head
+    }
+
+    /// The messages of a prompt. Those that it shares with the one of `other`, or with one that its path leads through, are taken
+    /// from there, if that is still kept.
+    fn messages(&self, tree: &PromptTree, stream: &Stream<'_>, other: Option<u64>) -> Vec<ChatMessage> {
+        let name = |node| (tree.number, node);
+        let own = name(stream.node());
+        let other = other.and_then(|other| tree.sent(other).ok()).map(|(node, ..)| name(node));
+        let above = tree.path(stream.node()).into_iter().rev().map(|piece| name(piece.node));
+        let before = self.recent.first([own].into_iter().chain(other).chain(above));
+        let made_before = before.as_ref().map(|(_, made)| &**made);
+        let (made, whole) = stream.messages(&self.wrapping, &self.content, made_before);
+        let messages = made.iter().map(|(message, _)| message.clone()).collect();
+        let made = Made { shape: stream.shape(), messages: made };
+        self.recent.put(own, Arc::new(made), before.map(|(name, _)| name).filter(|_| whole));
+        messages
     }
 
     fn stream<'a>(

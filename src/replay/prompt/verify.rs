@@ -129,6 +129,7 @@ impl Verifier {
                 self.request(synthesizer, tree, &mut scope, request, row)?;
             }
         }
+        synthesizer.recent.clear();
         Ok(())
     }
 

@@ -14,8 +14,11 @@ use crate::trace::manifest::Sha256;
 const WANTED: usize = 4096;
 /// With fewer, texts would be too much alike.
 const NEEDED: usize = 256;
-/// Letters of a word: short ones are fragments, long ones cost bytes.
+/// Letters of a word: shorter ones are fragments, and no longer ones are needed.
 const LETTERS: std::ops::RangeInclusive<usize> = 3..=12;
+/// Words of at most so many letters are taken first: text and code have about four bytes a token, and every byte is sent, parsed
+/// and encoded.
+const SHORT: usize = 4;
 
 /// Bytes that a word has room for: a space and its letters.
 const ROOM: usize = 16;
@@ -83,7 +86,7 @@ impl Vocabulary {
     /// If there are too few.
     pub fn load(tokenizer: &Tokenizer, cache_dir: Option<&Path>) -> Result<Self, VocabularyError> {
         let Some(dir) = cache_dir else { return Self::find(tokenizer) };
-        let path = dir.join(format!("vocabulary-1-{}.json", Sha256(tokenizer.sha256())));
+        let path = dir.join(format!("vocabulary-2-{}.json", Sha256(tokenizer.sha256())));
         if let Some(found) = std::fs::read(&path).ok().and_then(|bytes| Self::recall(tokenizer, &bytes)) {
             return Ok(found);
         }
@@ -108,13 +111,12 @@ impl Vocabulary {
     /// # Errors
     /// If there are too few.
     pub fn find(tokenizer: &Tokenizer) -> Result<Self, VocabularyError> {
-        let (mut words, mut starters) = (Vec::new(), Vec::new());
-        for id in 0..tokenizer.vocab_size() {
-            match candidate(tokenizer, id) {
-                Some(word) if word.spaced() && words.len() < WANTED => words.push(word),
-                Some(word) if !word.spaced() && starters.len() < WANTED => starters.push(word),
-                _ => {}
-            }
+        let found = (0..tokenizer.vocab_size()).filter_map(|id| candidate(tokenizer, id));
+        let (mut words, mut starters): (Vec<_>, Vec<_>) = found.partition(Word::spaced);
+        for kind in [&mut words, &mut starters] {
+            // The common ones have low ids.
+            kind.sort_by_key(|word| word.text().trim_start().len() > SHORT);
+            kind.truncate(WANTED);
         }
         let unstable = unstable(tokenizer, &words);
         words.retain(|word| unstable.binary_search(&word.id).is_err());
@@ -154,6 +156,12 @@ impl Vocabulary {
     /// How many words there are, and as many starters.
     pub fn size(&self) -> usize {
         self.words.len()
+    }
+
+    /// The mean length of a word, in thousandths of a byte.
+    pub(super) fn permille(&self) -> usize {
+        let sum: usize = self.words.iter().map(|word| usize::from(word.length)).sum();
+        (1000 * sum).checked_div(self.words.len()).unwrap_or(0)
     }
 
     /// The text of the words or starters with these indexes, the first of them a starter.
