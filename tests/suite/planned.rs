@@ -120,6 +120,11 @@ fn the_templates_own_tokens_count_where_prompts_share_them() {
     let growing = [(0, ALL, 67, 0, false), (0, 1, 3, 0, false), (0, ALL, 1, 0, true), (0, ALL, 0, 0, true)];
     let shapes = [[&short[..], &growing, &[(0, ALL, 5, 10, true), (0, ALL, 53, 32, true)]].concat()];
     assert_eq!(check(Form::Chat, CHANNELS, &shapes, 64, Scope::Session, &[true]), Ok(()));
+    let small = [(0, ALL, 0, 0, false), (0, ALL, 0, 0, false), (0, ALL, 2, 0, false), (0, ALL, 0, 0, false)];
+    let long = [(0, ALL, 62, 0, false), (0, ALL, 13, 0, false), (0, ALL, 0, 0, false), (0, ALL, 16, 37, false)];
+    let shapes = [[&small[..], &long, &[(0, ALL, 10, 18, false)]].concat()];
+    let sends = [false, false, true, true, true, true, true, false, true];
+    assert_eq!(check(Form::Chat, CHANNELS, &shapes, 64, Scope::Session, &sends), Ok(()));
     let same = [(0, ALL, 32, 0, false), (0, ALL, 0, 0, false), (0, ALL, 17, 0, false), (0, 3, 1, 0, false)];
     let shapes = [[&same[..], &[(1, ALL, 0, 0, false), (1, ALL, 0, 0, false), (2, 3, 1, 0, false)]].concat()];
     for source in [TIGHT, MARKED, CHANNELS] {
