@@ -30,7 +30,7 @@ struct Plans {
     /// For each session that is replayed: its tree, and the row ids of its requests.
     sessions: Vec<(usize, Range<u64>)>,
     /// By row id: the earlier requests of which one shares the most with it.
-    before: Vec<[Option<u64>; 2]>,
+    before: Vec<[Option<u64>; 3]>,
     /// By row id, where prompts share blocks across sessions: which are sent.
     sent: Vec<bool>,
 }
