@@ -1,4 +1,4 @@
-//! The `tracecloak` program: it calls [`tracecloak::cli::main`] and nothing else.
+//! The `tracecloak` program: its allocator, and [`tracecloak::cli::main`].
 
 use std::process::ExitCode;
 
@@ -10,5 +10,6 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: zeroizing_alloc::ZeroAlloc<MiMalloc> = zeroizing_alloc::ZeroAlloc(MiMalloc);
 
 fn main() -> ExitCode {
+    tracecloak::capture::leave_erasing_to_allocator();
     tracecloak::cli::main()
 }

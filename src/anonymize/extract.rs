@@ -322,7 +322,9 @@ impl Extractor {
         let asked = messages.iter().rposition(|message| message.role == Role::User);
         let latest = asked.and_then(|asked| messages.get(asked)).map(|message| &message.blocks[..]).unwrap_or_default();
         Ok(Read {
-            news: News::of(messages, first, seen, reading.answered, &self.tagger, &mut self.counter),
+            news: News::of(messages, first, seen, reading.answered, &self.tagger, |text| {
+                self.layout.known_length(text).map_or_else(|| self.counter.count(text), clamp)
+            }),
             shape: reading.shape(first + asked.unwrap_or(0), latest, sender.0.is_some()),
             directive: reading.directive(latest, progress.around.workflow, &self.tagger),
             around: progress.around.clone(),

@@ -5,7 +5,6 @@
 use crate::wire::anthropic::{Block, ContentBlock, Message, Role};
 
 use super::draft::{Notice, Tally, ToolResult};
-use super::extract::Counter;
 use super::key::Tagger;
 use super::markers;
 
@@ -27,7 +26,7 @@ impl News {
         seen: usize,
         answered: usize,
         tagger: &Tagger,
-        counter: &mut Counter,
+        mut count: impl FnMut(&str) -> u32,
     ) -> Self {
         let mut news = Self::default();
         let (mut interrupted, mut returned) = (false, false);
@@ -44,7 +43,7 @@ impl News {
                         outcome: found.outcome,
                         agent: found.agent.map(|agent| tagger.text(agent)),
                         tally: Tally { total_tokens: found.total_tokens, tool_calls: found.tool_calls },
-                        tokens: content_texts(content).map(|text| counter.count(text)).fold(0, u32::saturating_add),
+                        tokens: content_texts(content).map(&mut count).fold(0, u32::saturating_add),
                     });
                 }
                 Block::Content(ContentBlock::Text(text)) => {

@@ -186,11 +186,10 @@ impl Known {
                 from + rest.len() - opener.len()
             }
         };
-        let value = Text::from(record.get(..length)?.to_vec());
+        let value = Text::from(copy(record.get(..length)?, length));
         let (body, units, depth) = if self.is_string() {
             let mut units = self.units.get(..self.places(equal))?.to_vec();
-            let mut body = Vec::with_capacity(unescaped + length - from);
-            body.extend_from_slice(old.get(..unescaped)?);
+            let mut body = copy(old.get(..unescaped)?, unescaped + length - from);
             json::unescape(record.get(from..joint.map_or(length - 1, |joint| joint.new))?, from, &mut body, &mut units);
             if let Some(joint) = joint {
                 let known = self.units.get(self.units.partition_point(|unit| unit.at < joint.old)..)?;
@@ -232,6 +231,14 @@ impl Known {
         }
         json::scan(body, depth, ends).map(drop)
     }
+}
+
+/// A copy with room for `length` bytes, and some more: bodies grow, and an allocator reuses the memory of a former one for a later one
+/// only if both are of one size.
+fn copy(bytes: &[u8], length: usize) -> Vec<u8> {
+    let mut copy = Vec::with_capacity(length.checked_next_power_of_two().unwrap_or(length));
+    copy.extend_from_slice(bytes);
+    copy
 }
 
 /// Before the middle of a string.

@@ -54,4 +54,4 @@ pub use exchange::{
 pub use input::{Input, InputError, Inputs};
 pub(crate) use known::common_prefix;
 pub use reader::{Limits, LogReader, OpenError, READERS, Records, Sniff, open, open_as, open_stream, open_through};
-pub use text::Text;
+pub use text::{Text, leave_erasing_to_allocator};

@@ -3,6 +3,7 @@
 //! Invariant: no `Debug`, `Display` or `Serialize`, so that it can reach no message, log line or file by accident.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use zeroize::Zeroize;
 
@@ -84,8 +85,18 @@ impl From<&str> for Text {
 
 impl Drop for Erased {
     fn drop(&mut self) {
-        erase(&mut self.0);
+        if !LEFT_TO_ALLOCATOR.load(Ordering::Relaxed) {
+            erase(&mut self.0);
+        }
     }
+}
+
+/// Whether the allocator overwrites what is freed.
+static LEFT_TO_ALLOCATOR: AtomicBool = AtomicBool::new(false);
+
+/// Says that the program's allocator overwrites what is freed, so that doing it here, too, would do it twice.
+pub fn leave_erasing_to_allocator() {
+    LEFT_TO_ALLOCATOR.store(true, Ordering::Relaxed);
 }
 
 /// Overwrites all that a vector holds or held.

@@ -37,12 +37,22 @@ impl Memo {
         Self { key, young: HashMap::new(), old: HashMap::new(), held: 0, limit }
     }
 
+    /// How many tokens `text` has, if it is known.
+    pub(super) fn length(&self, kind: u8, text: &str) -> Option<usize> {
+        let hash = self.hash(kind, text);
+        self.young.get(&hash).or_else(|| self.old.get(&hash)).map(|tokens| tokens.len())
+    }
+
+    fn hash(&self, kind: u8, text: &str) -> [u8; 32] {
+        *blake3::Hasher::new_keyed(&self.key).update(&[kind]).update(text.as_bytes()).finalize().as_bytes()
+    }
+
     /// Appends the tokens of `text`, which `encode` finds if they are not known. One `kind` of text is encoded in one way.
     pub(super) fn append(&mut self, kind: u8, text: &str, out: &mut Vec<Token>, encode: impl FnOnce(&mut Vec<Token>)) {
         if text.is_empty() {
             return;
         }
-        let hash = *blake3::Hasher::new_keyed(&self.key).update(&[kind]).update(text.as_bytes()).finalize().as_bytes();
+        let hash = self.hash(kind, text);
         if let Some(tokens) = self.young.get(&hash) {
             out.extend_from_slice(tokens);
             return;
@@ -83,6 +93,7 @@ mod tests {
         assert_eq!(append(&mut memo, "ab", &mut calls), [7, 97, 98]);
         assert_eq!(append(&mut memo, "ab", &mut calls), [7, 97, 98]);
         assert_eq!(append(&mut memo, "", &mut calls), [7]);
+        assert_eq!((memo.length(0, "ab"), memo.length(1, "ab"), memo.length(0, "")), (Some(2), None, None));
         assert_eq!(calls, 1);
     }
 

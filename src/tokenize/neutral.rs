@@ -29,6 +29,9 @@ mod separator {
     pub(super) const OTHER: Token = SEPARATOR_BASE + 15;
 }
 
+/// The kind of text, for the memory: all parts are encoded alike.
+const PLAIN: u8 = 0;
+
 /// Lays prompts out with separators of its own.
 pub struct Neutral<E> {
     encoder: E,
@@ -43,7 +46,7 @@ impl<E: Encoder> Neutral<E> {
 
     fn part(&mut self, separator: Token, text: &str, out: &mut Vec<Token>) {
         out.push(separator);
-        self.memo.append(0, text, out, |out| self.encoder.encode(text, out));
+        self.memo.append(PLAIN, text, out, |out| self.encoder.encode(text, out));
     }
 
     fn content(&mut self, separators: (Token, Token), content: &Content<'_>, out: &mut Vec<Token>) {
@@ -78,6 +81,10 @@ impl<E: Encoder> Neutral<E> {
 impl<E: Encoder> Layout for Neutral<E> {
     fn is_additive(&self) -> bool {
         true
+    }
+
+    fn known_length(&self, text: &str) -> Option<usize> {
+        self.memo.length(PLAIN, text)
     }
 
     fn lay(&mut self, prompt: &Prompt<'_>) -> Result<Laid, LayoutError> {

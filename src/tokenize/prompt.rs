@@ -101,6 +101,11 @@ pub trait Layout: Send {
     fn is_additive(&self) -> bool {
         false
     }
+
+    /// How many tokens a text has by itself, if it was laid lately and so is known.
+    fn known_length(&self, _text: &str) -> Option<usize> {
+        None
+    }
 }
 
 /// A chat template refused a prompt or could not be rendered.
