@@ -82,6 +82,9 @@ struct Head {
 /// Main agent, subagents of a few kinds, side requests; of two or three sessions.
 const HEADS: usize = 16;
 
+/// Larger ones are not kept.
+const LARGEST: usize = 1 << 20;
+
 impl Heads {
     /// Keeps none if `reuse` is 0.
     pub(super) fn new(reuse: usize) -> Self {
@@ -97,7 +100,10 @@ impl Heads {
 
     /// Keeps what became known of them.
     pub(super) fn keep(&mut self, outline: &Outline<'_>, around: &Around, begin: &Prompt) {
-        if let Some((tools, system)) = parts(outline).filter(|_| self.most > 0) {
+        // One with a billing block never comes again.
+        let lasts = self.most > 0 && around.dropped.billing_header == 0;
+        let fits = |(tools, system): &(&[u8], &[u8])| lasts && tools.len() + system.len() <= LARGEST;
+        if let Some((tools, system)) = parts(outline).filter(fits) {
             let text = |bytes: &[u8]| Text::from(bytes.to_vec());
             let head = Head { tools: text(tools), system: text(system), around: around.clone(), begin: begin.clone() };
             self.known.truncate(self.most - 1);

@@ -212,7 +212,7 @@ impl Seen {
 
     /// About what it takes in memory.
     fn size(&self) -> usize {
-        self.body.as_bytes().len() + self.progress.readings.len() * 512
+        self.body.capacity() + self.progress.readings.len() * 512
     }
 }
 

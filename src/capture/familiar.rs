@@ -97,6 +97,11 @@ pub(super) struct Found {
     joint: Option<Joint>,
 }
 
+/// Whether that is what the exchange has as its body: what is kept was handed on as it is.
+fn is_body(exchange: &Exchange, known: &Known) -> bool {
+    matches!(&exchange.body, Body::Bytes(body) if body.is(&known.body))
+}
+
 /// The latest bodies of an input.
 pub(super) struct Familiar {
     /// The name of the member that a body is, in quotes; nothing if records are to be parsed whole.
@@ -143,7 +148,7 @@ impl Familiar {
         let keep = self.limits.kept_bytes > 0 && !self.key.is_empty() && self.worth > 0;
         let record = Record { keep, ..Record::whole(json) };
         let exchange = parse(&record, position, self.limits)?;
-        if let Some(known) = record.kept.into_inner() {
+        if let Some(known) = record.kept.into_inner().filter(|known| is_body(&exchange, known)) {
             self.keep(known);
         }
         Ok(exchange)
@@ -170,9 +175,10 @@ impl Familiar {
         let parsed = parse(&rest, position, self.limits).ok().filter(|_| rest.met.get());
         self.worth = (self.worth + if parsed.is_some() { 1 } else { -2 }).min(64);
         let mut exchange = parsed?;
-        if matches!(&exchange.body, Body::Bytes(body) if body.is(&known.body)) {
-            exchange.alike = Some(Alike { body: self.known.get(index)?.body.clone(), length: familiar });
+        if !is_body(&exchange, &known) {
+            return Some(exchange);
         }
+        exchange.alike = Some(Alike { body: self.known.get(index)?.body.clone(), length: familiar });
         // What goes on from nearly all of a body takes its place.
         if self.known.get(index)?.is_outgrown(equal, joint) {
             self.bytes -= self.known.remove(index).map_or(0, |old| old.size());

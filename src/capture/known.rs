@@ -111,8 +111,8 @@ impl Known {
 
     /// Bytes of the value and, for a string, of the body.
     pub(super) fn size(&self) -> usize {
-        let unescaped = if self.is_string() { self.body.as_bytes().len() } else { 0 };
-        self.value.as_bytes().len() + unescaped
+        let unescaped = if self.is_string() { self.body.capacity() } else { 0 };
+        self.value.capacity() + unescaped
     }
 
     /// How many leading bytes of `value` are those of this one.
@@ -143,10 +143,10 @@ impl Known {
         let end = self.value.as_bytes().get(old..).filter(|end| end.len() >= SHORT)?;
         let places = memchr::memmem::find_iter(record.get(from..)?, end.get(..PROBE)?).take(TRIES).map(|at| from + at);
         let new = places.into_iter().find(|new| record.get(*new..).is_some_and(|record| record.starts_with(end)))?;
-        // What lies between must be whole by itself.
+        // What lies between must be whole by itself, and what follows must follow an element.
         let between = record.get(from..new)?;
         let half = between.len().checked_sub(UNICODE).and_then(|at| between.get(at..)).unwrap_or_default();
-        let (opener, closer): (_, &[u8]) = if self.is_string() { (STRING, b"\"") } else { (ELEMENT, b"]}") };
+        let (opener, closer): (_, &[u8]) = if self.is_string() { (STRING, b"\"") } else { (ELEMENT, b",0]}") };
         scratch.clear();
         [opener, between, closer].into_iter().for_each(|piece| scratch.push(piece));
         let whole = serde_json::from_slice::<&RawValue>(scratch.as_slice()).is_ok();
@@ -293,6 +293,19 @@ mod tests {
         json::scan(value.as_bytes(), 128, &mut ends);
         let raw: &RawValue = serde_json::from_str(value).unwrap();
         if is_string(value.as_bytes()) { Known::string(raw).unwrap() } else { Known::object(Text::from(value), ends) }
+    }
+
+    #[test]
+    fn an_element_that_is_missing_is_no_joint() {
+        let element = |name: &str| format!(r#"{{"{name}":"{}"}}"#, name.repeat(6000));
+        let [a, b, t, u, v] = ["a", "b", "t", "u", "v"].map(element);
+        let old = known(&format!(r#"{{"messages":[{a}],"tools":[{t},{u},{v}]}}"#));
+        let joint = |record: String| {
+            let equal = old.equal(record.as_bytes());
+            old.joint(record.as_bytes(), equal, &mut Buffer::default())
+        };
+        assert!(joint(format!(r#"{{"messages":[{a},{b}],"tools":[{t},{u},{v}]}}"#)).is_some());
+        assert!(joint(format!(r#"{{"messages":[{a},{b}],"tools":[,{u},{v}]}}"#)).is_none());
     }
 
     proptest! {

@@ -59,6 +59,11 @@ impl Text {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// How many bytes it takes in memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.0.0.capacity()
+    }
+
     /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.as_bytes().is_empty()

@@ -155,10 +155,9 @@ impl Reading<'_> {
                 // Its strings are looked at all the same, but what it has cut in pieces is not put together.
                 let seen = Arc::new(Seen::default());
                 let source = Watched::new(input.decompressed().ok()?, scanner, &seen);
+                escaped(source, hand, &mut || tell(seen.bytes()));
                 if scanner.hashes() {
-                    strings(source, hand);
-                } else {
-                    escaped(source, hand, &mut || tell(seen.bytes()));
+                    strings(Watched::new(input.decompressed().ok()?, scanner, &Arc::new(Seen::default())), hand);
                 }
                 tell(seen.bytes());
                 seen.ended().then_some(())

@@ -37,7 +37,12 @@ pub(super) fn each(exchange: &Exchange, k: usize, scan: Visit<'_>, string: Optio
         // No string spans the end of an element, but windows do.
         let new = body.get(known..).unwrap_or_default();
         scan(body.get(known.saturating_sub(k - 1)..).unwrap_or_default());
-        unescaped(new, LEVELS, k, scan);
+        // A window may begin before an escape; an escape, not within a run of backslashes.
+        let mut before = known.saturating_sub(k + 8);
+        while before > 0 && body.get(before - 1) == Some(&b'\\') {
+            before -= 1;
+        }
+        unescaped(body.get(before..).unwrap_or_default(), LEVELS, k, scan);
         if let Some(string) = string {
             string(body);
             json(new, LEVELS, string);
@@ -74,6 +79,8 @@ pub(super) fn unescaped(bytes: &[u8], levels: usize, k: usize, scan: Visit<'_>) 
     let Some(mut at) = memchr::memchr(b'\\', bytes).filter(|_| levels > 0) else { return };
     // A window, and the digits of an escape that is seen only when the one here is undone.
     let near = k + 8;
+    let overlap = OVERLAP.max(16 * near);
+    let piece = PIECE.max(4 * overlap);
     let mut out = Zeroizing::new(Vec::new());
     let mut start = at.saturating_sub(near);
     // The last escape of the piece from which the next one may begin.
@@ -81,11 +88,11 @@ pub(super) fn unescaped(bytes: &[u8], levels: usize, k: usize, scan: Visit<'_>) 
     loop {
         let past = (at + 2).min(bytes.len());
         let next = memchr::memchr(b'\\', bytes.get(past..).unwrap_or_default()).map(|next| past + next);
-        if again.is_none() && at - start >= PIECE - OVERLAP {
+        if again.is_none() && at - start >= piece - overlap {
             again = Some(at);
         }
         let follows = next.filter(|next| next - past <= 2 * near);
-        if follows.is_none() || at - start >= PIECE {
+        if follows.is_none() || at - start >= piece {
             let end = follows.map_or(bytes.len().min(past + 2 * near), |next| next);
             out.clear();
             out.reserve(end - start);
@@ -127,7 +134,8 @@ fn nested(text: &[u8], levels: usize, visit: Visit<'_>) {
         visit(&again);
         nested(&again, levels - 1, visit);
     }
-    if text.first().is_some_and(|first| b"{[\"".contains(first)) {
+    let escaped = memchr::memchr(b'\\', text).is_some();
+    if escaped || text.trim_ascii_start().first().is_some_and(|first| b"{[\"".contains(first)) {
         json(text, levels, visit);
     }
 }

@@ -131,7 +131,9 @@ impl<'a> Stream<'a> {
                 let places = (span.from, span.to);
                 content.write(self.tree, owners, places, opens, &mut cursor, |word| word.append(&mut text));
             }
-            let content = String::from_utf8(text).unwrap_or_default().into();
+            let content = String::from_utf8(text)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+                .into();
             messages.push((ChatMessage { role: span.role, content }, cursor));
         }
         (messages, before.is_some_and(|before| taken.len() == before.messages.len()))
