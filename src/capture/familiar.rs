@@ -91,6 +91,8 @@ impl<'a> Record<'a> {
 /// Which body a record's goes on from.
 #[derive(Clone, Copy)]
 pub(super) struct Found {
+    /// Where in the record its body begins.
+    start: usize,
     index: usize,
     /// How many leading bytes are equal.
     equal: usize,
@@ -123,21 +125,20 @@ impl Familiar {
 
     /// Parses a record. A reason of `Truncated` means: not whole JSON.
     pub(super) fn parse(&mut self, record: &[u8], position: Position, parse: Parse) -> Result<Exchange, SkipReason> {
-        let start = self.body_at(record);
-        let found = start.and_then(|start| Some((start, self.find(record.get(start..)?)?)));
+        let found = self.body_at(record).and_then(|start| self.find(record, start));
         self.parse_found(record, found, position, parse)
     }
 
-    /// Parses a record, of which it is known where its body begins, and like which one.
+    /// Parses a record, of which it is known which body its own goes on from.
     pub(super) fn parse_found(
         &mut self,
         record: &[u8],
-        found: Option<(usize, Found)>,
+        found: Option<Found>,
         position: Position,
         parse: Parse,
     ) -> Result<Exchange, SkipReason> {
-        if let Some((start, found)) = found
-            && let Some(exchange) = self.parse_from_mark(record, start, found, position, parse)
+        if let Some(found) = found
+            && let Some(exchange) = self.parse_from_mark(record, found, position, parse)
         {
             return Ok(exchange);
         }
@@ -158,8 +159,7 @@ impl Familiar {
     fn parse_from_mark(
         &mut self,
         record: &[u8],
-        start: usize,
-        Found { index, equal, joint }: Found,
+        Found { start, index, equal, joint }: Found,
         position: Position,
         parse: Parse,
     ) -> Option<Exchange> {
@@ -203,15 +203,16 @@ impl Familiar {
         self.known.iter().map(|known| known.value.as_bytes().len()).max().unwrap_or(0)
     }
 
-    /// How much of the string at the start of `value` is known, as [`Known::familiar`] says.
-    pub(super) fn known_string(&mut self, value: &[u8]) -> Option<(Found, usize, bool)> {
-        let found = self.find(value)?;
+    /// How much of the string at `start` is known, as [`Known::familiar`] says.
+    pub(super) fn known_string(&mut self, record: &[u8], start: usize) -> Option<(Found, usize, bool)> {
+        let found = self.find(record, start)?;
         let (length, is_all) = self.known.get(found.index)?.familiar(found.equal, found.joint)?;
         Some((found, length, is_all))
     }
 
-    /// The body that `value` has most in common with.
-    fn find(&mut self, value: &[u8]) -> Option<Found> {
+    /// The body that the value at `start` has most in common with.
+    fn find(&mut self, record: &[u8], start: usize) -> Option<Found> {
+        let value = record.get(start..)?;
         let shared = |(index, known): (usize, &Known)| (index, known.equal(value));
         let enough = |(_, equal): &(usize, usize)| *equal >= SHORT;
         let known = || self.known.iter().enumerate();
@@ -221,7 +222,7 @@ impl Familiar {
         let (index, equal) =
             likely.or_else(|| known().take(4).map(shared).filter(enough).max_by_key(|(_, equal)| *equal))?;
         let joint = self.known.get(index)?.joint(value, equal, &mut self.scratch);
-        Some(Found { index, equal, joint })
+        Some(Found { start, index, equal, joint })
     }
 
     /// Keeps a body; the oldest go when there are too many.

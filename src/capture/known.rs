@@ -54,6 +54,8 @@ pub(super) struct Known {
 pub(super) struct Joint {
     old: usize,
     new: usize,
+    /// Where in the old body that is.
+    body: usize,
 }
 
 /// What became of a body that another one goes on from.
@@ -135,10 +137,12 @@ impl Known {
     /// behind the messages of a body stays while they grow.
     pub(super) fn joint(&self, record: &[u8], equal: usize, scratch: &mut Buffer) -> Option<Joint> {
         let (from, _) = self.place(equal)?;
-        let old = if self.is_string() {
-            self.units.get(self.units.partition_point(|unit| unit.at < equal))?.at
+        let (old, body) = if self.is_string() {
+            let unit = self.units.get(self.units.partition_point(|unit| unit.at < equal))?;
+            (unit.at, unit.unescaped)
         } else {
-            *self.ends.get(self.ends.partition_point(|end| *end < equal))?
+            let end = *self.ends.get(self.ends.partition_point(|end| *end < equal))?;
+            (end, end)
         };
         let end = self.value.as_bytes().get(old..).filter(|end| end.len() >= SHORT)?;
         let places = memchr::memmem::find_iter(record.get(from..)?, end.get(..PROBE)?).take(TRIES).map(|at| from + at);
@@ -151,7 +155,7 @@ impl Known {
         [opener, between, closer].into_iter().for_each(|piece| scratch.push(piece));
         let whole = serde_json::from_slice::<&RawValue>(scratch.as_slice()).is_ok();
         // The halves of a surrogate pair are one unit.
-        (whole && !half.starts_with(b"\\u")).then_some(Joint { old, new })
+        (whole && !half.starts_with(b"\\u")).then_some(Joint { old, new, body })
     }
 
     /// How much of the value at the start of a record is known, if its first `equal` bytes are those of this one, and whether that is
@@ -193,12 +197,12 @@ impl Known {
             json::unescape(record.get(from..joint.map_or(length - 1, |joint| joint.new))?, from, &mut body, &mut units);
             if let Some(joint) = joint {
                 let known = self.units.get(self.units.partition_point(|unit| unit.at < joint.old)..)?;
-                let (first, here) = (known.first()?, body.len());
+                let here = body.len();
                 units.extend(known.iter().map(|unit| Unit {
                     at: unit.at - joint.old + joint.new,
-                    unescaped: unit.unescaped - first.unescaped + here,
+                    unescaped: unit.unescaped - joint.body + here,
                 }));
-                body.extend_from_slice(old.get(first.unescaped..)?);
+                body.extend_from_slice(old.get(joint.body..)?);
             }
             (Text::from(body), units, u32::MAX)
         } else {
@@ -206,14 +210,8 @@ impl Known {
         };
         let mut ends = self.ends.get(..self.ends.partition_point(|end| *end <= unescaped))?.to_vec();
         let familiar = ends.last().copied().unwrap_or(0);
-        let again = joint.map(|joint| if self.is_string() { self.unescaped(joint.old) } else { joint.old });
-        self.find_ends(body.as_bytes(), again, depth, &mut ends)?;
+        self.find_ends(body.as_bytes(), joint.map(|joint| joint.body), depth, &mut ends)?;
         Some(Grown { known: Self { value, body: limits.check(body).ok()?, units, ends }, length, familiar })
-    }
-
-    /// Where in the body a place in a string stands.
-    fn unescaped(&self, at: usize) -> usize {
-        self.units.get(self.units.partition_point(|unit| unit.at < at)).map_or(usize::MAX, |unit| unit.unescaped)
     }
 
     /// Finds the ends in a body that begins and, from `again` of this one on, ends like this one; nothing if it is too deep.

@@ -157,7 +157,7 @@ impl Reading<'_> {
                 let source = Watched::new(input.decompressed().ok()?, scanner, &seen);
                 escaped(source, hand, &mut || tell(seen.bytes()));
                 if scanner.hashes() {
-                    strings(Watched::new(input.decompressed().ok()?, scanner, &Arc::new(Seen::default())), hand);
+                    strings(input.decompressed().ok()?, hand);
                 }
                 tell(seen.bytes());
                 seen.ended().then_some(())

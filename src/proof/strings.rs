@@ -128,13 +128,13 @@ fn json(bytes: &[u8], levels: usize, visit: Visit<'_>) {
 
 /// What is in a string: it without the escapes that are left, and its own strings.
 fn nested(text: &[u8], levels: usize, visit: Visit<'_>) {
-    if levels > 0 && memchr::memchr(b'\\', text).is_some() {
+    let escaped = memchr::memchr(b'\\', text).is_some();
+    if levels > 0 && escaped {
         let mut again = Zeroizing::new(Vec::with_capacity(text.len()));
         closure::unescape(text, &mut again);
         visit(&again);
         nested(&again, levels - 1, visit);
     }
-    let escaped = memchr::memchr(b'\\', text).is_some();
     if escaped || text.trim_ascii_start().first().is_some_and(|first| b"{[\"".contains(first)) {
         json(text, levels, visit);
     }

@@ -70,10 +70,10 @@ impl Entries {
         }
     }
 
-    /// Goes past what a body of the entry has in common with one that was read before; gives how far, where the body begins, and with
+    /// Goes past what a body of the entry has in common with one that was read before; gives how far, and with
     /// which one.
-    fn go_past_familiar(&mut self, inside: &mut Inside) -> Result<(usize, Option<(usize, Found)>), SkipReason> {
-        const NONE: (usize, Option<(usize, Found)>) = (0, None);
+    fn go_past_familiar(&mut self, inside: &mut Inside) -> Result<(usize, Option<Found>), SkipReason> {
+        const NONE: (usize, Option<Found>) = (0, None);
         self.held.hold(HEAD)?;
         let Some(start) = self.familiar.body_at(self.held.ahead()) else { return Ok(NONE) };
         let longest = self.familiar.longest();
@@ -83,9 +83,11 @@ impl Entries {
         if !body.starts_with(b"\"") || there.end(before).is_some() || there.string != StringState::None {
             return Ok(NONE);
         }
-        let Some((found, length, is_all)) = self.familiar.known_string(body) else { return Ok(NONE) };
+        let Some((found, length, is_all)) = self.familiar.known_string(self.held.ahead(), start) else {
+            return Ok(NONE);
+        };
         *inside = Inside { string: if is_all { StringState::None } else { StringState::Inside }, ..there };
-        Ok((start + length, Some((start, found))))
+        Ok((start + length, Some(found)))
     }
 
     /// The entry, as an exchange.
@@ -147,8 +149,8 @@ struct Entry {
     length: usize,
     too_large: bool,
     deepest: u32,
-    /// Where its body begins, and like which one.
-    found: Option<(usize, Found)>,
+    /// Which body its own goes on from.
+    found: Option<Found>,
 }
 
 /// Where a byte stands with regard to strings.
