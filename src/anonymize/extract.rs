@@ -194,14 +194,15 @@ impl Extractor {
         counted: Counted<'_>,
     ) -> Result<Read, WireError> {
         let is_messages = matches!(api, Api::Messages | Api::CountTokens);
-        if is_messages
-            && let Some(mut progress) = self.bodies.take(sender, body.as_bytes(), alike)
-            && let Some(messages) = progress.rest(body.as_bytes())
-        {
-            let read = self.advance(&messages, body.as_bytes(), &mut progress, sender)?;
-            drop(messages);
-            self.bodies.keep(sender, body, progress);
-            return Ok(read);
+        if is_messages && let Some(mut progress) = self.bodies.take(sender, &body, alike) {
+            let (ahead, start) = (progress.ahead(&body), progress.last());
+            let messages = Progress::rest(&ahead);
+            let read = messages.map(|messages| self.advance(&messages, (&ahead, start), &mut progress, sender));
+            drop(ahead);
+            if let Some(read) = read.transpose()? {
+                self.bodies.keep(sender, body, progress);
+                return Ok(read);
+            }
         }
         self.read_whole(api, sender, body, counted)
     }
@@ -247,18 +248,23 @@ impl Extractor {
             None => request.messages.last().map_or(request.messages_at, |last| last.end),
         };
         let mut progress = Progress::new(around, request.messages_at, bytes.len().saturating_sub(close), begin);
+        let (ahead, mut part);
+        part = (bytes, 0);
         if let Some(raw) = raw {
             self.bodies.resume(sender, bytes, &mut progress);
-            let rest = (progress.messages() > 0).then(|| progress.rest(bytes)).flatten();
-            request.messages = match rest {
-                Some(rest) => rest,
+            ahead = progress.ahead(&body);
+            request.messages = match (progress.messages() > 0).then(|| Progress::rest(&ahead)).flatten() {
+                Some(rest) => {
+                    part = (&ahead, progress.last());
+                    rest
+                }
                 None => {
                     progress.clear();
                     anthropic::messages(raw, bytes)?
                 }
             };
         }
-        let mut read = self.advance(&request.messages, bytes, &mut progress, sender)?;
+        let mut read = self.advance(&request.messages, part, &mut progress, sender)?;
         if !by_message {
             // The messages were counted when they were read.
             let mut head = prompt::head(&request, &self.tagger, &mut read.around.dropped);
@@ -284,11 +290,11 @@ impl Extractor {
         self.layout.is_additive() && self.scaler.is_none()
     }
 
-    /// Reads on from what is known.
+    /// Reads on from what is known: messages in a part of a body that begins at an offset.
     fn advance(
         &mut self,
         messages: &[Message<'_>],
-        body: &[u8],
+        (part, start): (&[u8], usize),
         progress: &mut Progress,
         sender: Sender,
     ) -> Result<Read, WireError> {
@@ -302,10 +308,10 @@ impl Extractor {
             layout: by_message.then_some(&mut *self.layout),
         };
         for (at, message) in (first + 1..).zip(messages) {
-            let raw = body.get(progress.end()..message.end).unwrap_or_default();
+            let raw = part.get(progress.end() - start..message.end).unwrap_or_default();
             let mut reading = progress.reading().clone();
             let asked = reading.thread;
-            let new = reading.next(message, raw, &mut reader).map_err(|_| WireError {
+            let new = reading.next(message, raw, progress.known(), &mut reader).map_err(|_| WireError {
                 line: 0,
                 column: 0,
                 too_deep: false,
@@ -315,7 +321,7 @@ impl Extractor {
             } else if message.role == Role::Assistant {
                 answers.push((asked, message));
             }
-            progress.push(message.end, reading);
+            progress.push(start + message.end, reading);
         }
         let told = answers.into_iter().map(|(asked, message)| self.told(asked, message)).collect();
         let reading = progress.reading().clone();

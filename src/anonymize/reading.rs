@@ -54,19 +54,26 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reading {
-    /// Reads the next message, whose bytes are `raw`. Tells whether no request before had this message in this place.
+    /// Reads the next message, whose bytes are `raw`; `known` is what was known after a message that was read in this place before.
+    /// Tells whether no request before had this message in this place.
     pub(super) fn next(
         &mut self,
         message: &Message<'_>,
         raw: &[u8],
+        known: Option<Self>,
         reader: &mut Reader<'_>,
     ) -> Result<bool, LayoutError> {
         let (thread, new) = reader.threads.step(self.thread, prompt::message_tag(message, reader.tagger));
         self.thread = thread;
-        let laid = prompt::of_message(message, reader.tagger, &mut self.dropped);
-        if let Some(layout) = &mut reader.layout {
-            let laid = layout.lay(&laid)?;
-            reader.blocks.extend(&mut self.prompt, &laid.tokens, reader.tagger);
+        if let Some(mut known) = known.filter(|known| known.thread == thread) {
+            self.prompt = std::mem::take(&mut known.prompt);
+            self.dropped.media = known.dropped.media;
+        } else {
+            let laid = prompt::of_message(message, reader.tagger, &mut self.dropped);
+            if let Some(layout) = &mut reader.layout {
+                let laid = layout.lay(&laid)?;
+                reader.blocks.extend(&mut self.prompt, &laid.tokens, reader.tagger);
+            }
         }
         if let Some(mark) = message.last_mark {
             self.marked = Some((self.messages, mark + 1 < message.blocks.len()));

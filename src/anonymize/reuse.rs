@@ -4,9 +4,9 @@
 //! stands around them is equal too, or was read again and gives the same beginning of the prompt; so the result is that of reading
 //! it from the start. What is kept is bounded.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
-use crate::capture::{Alike, Text, common_prefix};
+use crate::capture::{Alike, Part, Text, common_prefix};
 use crate::wire::anthropic::{Message, Role, messages_from};
 
 use super::around::Around;
@@ -28,11 +28,13 @@ pub(super) struct Progress {
     begin: Reading,
     /// What was known after each message.
     readings: Vec<Reading>,
+    /// And after the next ones, which are to be read again.
+    again: VecDeque<Reading>,
 }
 
 impl Progress {
     pub(super) fn new(around: Around, open: usize, behind: usize, begin: Reading) -> Self {
-        Self { around, behind, open, ends: Vec::new(), begin, readings: Vec::new() }
+        Self { around, behind, open, ends: Vec::new(), begin, readings: Vec::new(), again: VecDeque::new() }
     }
 
     /// How many messages were read.
@@ -45,11 +47,21 @@ impl Progress {
         self.open + self.ends.last().copied().unwrap_or(0)
     }
 
-    /// The messages that follow; nothing if they don't end where they should, or none is of the user.
-    pub(super) fn rest<'a>(&self, body: &'a [u8]) -> Option<Vec<Message<'a>>> {
-        let (messages, close) = messages_from(body, self.end()).ok()?;
+    /// Offset of the last byte that was read.
+    pub(super) fn last(&self) -> usize {
+        self.end().saturating_sub(1)
+    }
+
+    /// The bytes of the messages that follow, with the byte before them and the bracket behind them.
+    pub(super) fn ahead<'a>(&self, body: &'a Text) -> Part<'a> {
+        body.part(self.last()..(body.len() + 1).saturating_sub(self.behind))
+    }
+
+    /// The messages in those bytes; nothing if they don't end where they should, or none is of the user.
+    pub(super) fn rest<'a>(ahead: &'a [u8]) -> Option<Vec<Message<'a>>> {
+        let (messages, close) = messages_from(std::str::from_utf8(ahead).ok()?, 1).ok()?;
         let asked = messages.iter().any(|message| message.role == Role::User);
-        (asked && body.len() - close == self.behind).then_some(messages)
+        (asked && close + 1 == ahead.len()).then_some(messages)
     }
 
     /// What is known now.
@@ -62,23 +74,28 @@ impl Progress {
         self.readings.push(reading);
     }
 
+    /// What was known after the next message when what may be the same one was read.
+    pub(super) fn known(&mut self) -> Option<Reading> {
+        self.again.pop_front()
+    }
+
     /// Goes on from the messages of another body, which has the same ones.
     pub(super) fn go_on_from(&mut self, other: Self) {
-        (self.ends, self.readings) = (other.ends, other.readings);
+        (self.ends, self.readings, self.again) = (other.ends, other.readings, other.again);
     }
 
     /// Goes back to the start.
     pub(super) fn clear(&mut self) {
         self.ends.clear();
         self.readings.clear();
+        self.again.clear();
     }
 
     /// The progress after the first `messages`, and no further than the last answer among them, so that what follows an answer is
     /// read again as a whole.
     fn back_to(mut self, messages: usize) -> Self {
-        self.readings.truncate(messages);
-        let answered = self.reading().answered;
-        self.readings.truncate(answered);
+        let answered = messages.checked_sub(1).and_then(|last| self.readings.get(last)).map_or(0, |last| last.answered);
+        self.again = self.readings.split_off(answered.min(self.readings.len())).into();
         self.ends.truncate(answered);
         self
     }
@@ -112,8 +129,10 @@ impl Bodies {
     }
 
     /// How far `body` is known from one that was read before. The body that it replaces, if it goes on from all of it, is taken out.
-    pub(super) fn take(&mut self, sender: Sender, body: &[u8], alike: Option<&Alike>) -> Option<Progress> {
-        self.best(sender, |seen| seen.equal_messages(body, alike))
+    pub(super) fn take(&mut self, sender: Sender, body: &Text, alike: Option<&Alike>) -> Option<Progress> {
+        // What the reader of the log found equal need not be compared.
+        let known = alike.and_then(|alike| self.best(sender, |seen| seen.alike_messages(body, alike)));
+        known.or_else(|| self.best(sender, |seen| seen.equal_messages(body.as_bytes())))
     }
 
     /// The same for a body in which what stands around the messages differs: by its messages, given what is known before them.
@@ -146,7 +165,7 @@ impl Bodies {
 
     /// Keeps a body that was read to its end.
     pub(super) fn keep(&mut self, sender: Sender, body: Text, progress: Progress) {
-        let opened = progress.open.checked_sub(1).and_then(|at| body.as_bytes().get(at)) == Some(&b'[');
+        let opened = *body.part(progress.open.saturating_sub(1)..progress.open) == *b"[";
         if self.limit == 0 || !opened {
             return;
         }
@@ -186,18 +205,31 @@ impl Bodies {
 }
 
 impl Seen {
-    /// How many leading messages of `body` are these, byte for byte; nothing if what stands around the messages differs.
-    fn equal_messages(&self, body: &[u8], alike: Option<&Alike>) -> Option<usize> {
-        let own = self.body.as_bytes();
+    /// How many leading messages of `body` are these, by what it is known to have in common with this one.
+    fn alike_messages(&self, body: &Text, alike: &Alike) -> Option<usize> {
         let Progress { open, behind, ends, .. } = &self.progress;
-        let close = own.len().checked_sub(*behind)?;
-        let around = own.get(..*open) == body.get(..*open) && body.ends_with(own.get(close..)?);
-        let known = alike.filter(|alike| alike.body.is(&self.body)).map_or(0, |alike| alike.length.min(close));
-        let equal = around.then(|| {
-            known + common_prefix(own.get(known..close).unwrap_or_default(), body.get(known..).unwrap_or_default())
-        })?;
-        // Messages end in a bracket, so one whose last byte is equal is whole.
-        Some(ends.partition_point(|end| open + end <= equal))
+        let known = self.messages(alike.length);
+        let mut at = alike.length;
+        let is_equal = |end: &&usize| {
+            let part = std::mem::replace(&mut at, open + **end)..open + **end;
+            *self.body.part(part.clone()) == *body.part(part)
+        };
+        let around = alike.body.is(&self.body) && alike.length >= *open && alike.behind >= *behind;
+        around.then(|| known + ends.iter().skip(known).take_while(is_equal).count())
+    }
+
+    /// How many leading messages of `body` are these, byte for byte; nothing if what stands around the messages differs.
+    fn equal_messages(&self, body: &[u8]) -> Option<usize> {
+        let own = self.body.as_bytes();
+        let Progress { open, behind, .. } = &self.progress;
+        let (messages, close) = own.split_at_checked(own.len().checked_sub(*behind)?)?;
+        let around = own.get(..*open) == body.get(..*open) && body.ends_with(close);
+        around.then(|| self.messages(common_prefix(messages, body)))
+    }
+
+    /// How many messages are whole in the first bytes. They end in a bracket, so one whose last byte is equal is whole.
+    fn messages(&self, equal: usize) -> usize {
+        self.progress.ends.partition_point(|end| self.progress.open + end <= equal)
     }
 
     /// How many leading messages of `body`, of which only what stands around them was read, are these, byte for byte; nothing if the
@@ -212,7 +244,7 @@ impl Seen {
 
     /// About what it takes in memory.
     fn size(&self) -> usize {
-        self.body.capacity() + self.progress.readings.len() * 512
+        self.body.size() + self.progress.readings.len() * 512
     }
 }
 

@@ -91,9 +91,9 @@ impl Iterator for Batches {
 }
 
 fn size(exchange: &Exchange) -> usize {
-    let body = if let Body::Bytes(body) = &exchange.body { body.as_bytes().len() } else { 0 };
+    let body = if let Body::Bytes(body) = &exchange.body { body.len() } else { 0 };
     let response = if let ResponseBody::Pieces(pieces) = &exchange.response { &pieces[..] } else { &[] };
-    response.iter().map(|piece| piece.text.as_bytes().len()).fold(body, usize::saturating_add)
+    response.iter().map(|piece| piece.text.len()).fold(body, usize::saturating_add)
 }
 
 /// A reader whose bytes are read (and decompressed) ahead.

@@ -74,6 +74,8 @@ pub struct Alike {
     pub body: Text,
     /// How many leading bytes are known to be equal. They end behind an element of an array in the outermost object, or are none.
     pub length: usize,
+    /// How many bytes at the end are known to be equal. They begin behind such an element, or are none.
+    pub behind: usize,
 }
 
 /// A piece of a response body.

@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 use serde_json::value::RawValue;
 
 use super::buffer::Buffer;
-use super::exchange::{Alike, Body, Exchange, Position, SkipReason};
+use super::exchange::{Body, Exchange, Position, SkipReason};
 use super::json::{self, Part};
-use super::known::{Grown, Joint, Known, SHORT, is_string};
+use super::known::{Joint, Known, SHORT, is_string};
 use super::lines::Parse;
 use super::reader::Limits;
 use super::text::Text;
@@ -100,8 +100,8 @@ pub(super) struct Found {
 }
 
 /// Whether that is what the exchange has as its body: what is kept was handed on as it is.
-fn is_body(exchange: &Exchange, known: &Known) -> bool {
-    matches!(&exchange.body, Body::Bytes(body) if body.is(&known.body))
+fn is_body(exchange: &Exchange, known: &Text) -> bool {
+    matches!(&exchange.body, Body::Bytes(body) if body.is(known))
 }
 
 /// The latest bodies of an input.
@@ -149,7 +149,7 @@ impl Familiar {
         let keep = self.limits.kept_bytes > 0 && !self.key.is_empty() && self.worth > 0;
         let record = Record { keep, ..Record::whole(json) };
         let exchange = parse(&record, position, self.limits)?;
-        if let Some(known) = record.kept.into_inner().filter(|known| is_body(&exchange, known)) {
+        if let Some(known) = record.kept.into_inner().filter(|known| is_body(&exchange, &known.body)) {
             self.keep(known);
         }
         Ok(exchange)
@@ -165,24 +165,30 @@ impl Familiar {
     ) -> Option<Exchange> {
         let value = record.get(start..)?;
         let old = self.known.get(index)?;
-        let Grown { known, length, familiar } = old.grown(value, equal, joint, self.limits, &mut self.scratch)?;
+        let grown = old.grown(value, equal, joint, self.limits, &mut self.scratch)?;
         self.scratch.clear();
-        for piece in [record.get(..start)?, STAND_IN, value.get(length..)?] {
+        for piece in [record.get(..start)?, STAND_IN, value.get(grown.length..)?] {
             self.scratch.push(piece);
         }
         let json = std::str::from_utf8(self.scratch.as_slice()).ok()?;
-        let rest = Record { lifted: Some((start, known.body.clone())), ..Record::whole(json) };
+        let rest = Record { lifted: Some((start, grown.body.clone())), ..Record::whole(json) };
         let parsed = parse(&rest, position, self.limits).ok().filter(|_| rest.met.get());
         self.worth = (self.worth + if parsed.is_some() { 1 } else { -2 }).min(64);
         let mut exchange = parsed?;
-        if !is_body(&exchange, &known) {
+        if !is_body(&exchange, &grown.body) {
             return Some(exchange);
         }
-        exchange.alike = Some(Alike { body: self.known.get(index)?.body.clone(), length: familiar });
+        exchange.alike = Some(grown.alike.clone());
         // What goes on from nearly all of a body takes its place.
-        if self.known.get(index)?.is_outgrown(equal, joint) {
-            self.bytes -= self.known.remove(index).map_or(0, |old| old.size());
-        }
+        let outgrown = self.known.get(index)?.is_outgrown(equal, joint).then(|| self.known.remove(index)).flatten();
+        let known = match outgrown {
+            Some(mut known) => {
+                self.bytes -= known.size();
+                known.become_grown(value, equal, joint, grown);
+                known
+            }
+            None => Known::beside(value, grown),
+        };
         self.keep(known);
         Some(exchange)
     }
@@ -200,7 +206,7 @@ impl Familiar {
 
     /// The length of the longest body.
     pub(super) fn longest(&self) -> usize {
-        self.known.iter().map(|known| known.value.as_bytes().len()).max().unwrap_or(0)
+        self.known.iter().map(|known| known.value().len()).max().unwrap_or(0)
     }
 
     /// How much of the string at `start` is known, as [`Known::familiar`] says.

@@ -208,11 +208,11 @@ pub(super) enum Place {
     Other,
 }
 
-/// Notes the ends of arrays and objects that are elements of an array in the outermost object; with such ends given, goes on from the
-/// last of them. Nothing if arrays and objects nest deeper than `limit`.
+/// Notes the ends of arrays and objects that are elements of an array in the outermost object; with such ends given, `json` is what
+/// stands behind the last of them. Nothing if arrays and objects nest deeper than `limit`.
 pub(super) fn scan(json: &[u8], limit: u32, ends: &mut Vec<usize>) -> Option<Place> {
     let from = ends.last().copied().unwrap_or(0);
-    let mut rest = json.get(from..).unwrap_or_default();
+    let mut rest = json;
     let (mut depth, mut in_object, mut in_array) = if from > 0 { (2_u32, true, true) } else { (0, false, false) };
     let mut place = if from > 0 { Place::BehindElement } else { Place::Other };
     while let [byte, tail @ ..] = rest {
@@ -232,7 +232,7 @@ pub(super) fn scan(json: &[u8], limit: u32, ends: &mut Vec<usize>) -> Option<Pla
                 depth = depth.saturating_sub(1);
                 if depth == 2 && in_object && in_array {
                     place = Place::BehindElement;
-                    let at = json.len() - rest.len();
+                    let at = from + json.len() - rest.len();
                     if at >= ends.last().unwrap_or(&0) + BETWEEN_MARKS {
                         ends.push(at);
                     }

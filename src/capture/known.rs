@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::buffer::Buffer;
+use super::exchange::Alike;
 use super::json;
 use super::reader::Limits;
 use super::text::Text;
@@ -39,8 +40,8 @@ pub(super) struct Unit {
 
 /// A body as a record holds it.
 pub(super) struct Known {
-    /// The JSON value: a string or an object.
-    pub(super) value: Text,
+    /// The JSON value, a string or an object; none while it is the body itself.
+    value: Option<Buffer>,
     /// The body that it stands for.
     pub(super) body: Text,
     /// Places in a string, in order.
@@ -58,13 +59,16 @@ pub(super) struct Joint {
     body: usize,
 }
 
-/// What became of a body that another one goes on from.
-pub(super) struct Grown {
-    pub(super) known: Known,
+/// What becomes of a body when another one goes on from it.
+pub(super) struct Growth {
+    /// The other one.
+    pub(super) body: Text,
     /// The length of its value.
     pub(super) length: usize,
-    /// How much of its body the two have in common.
-    pub(super) familiar: usize,
+    /// What the two have in common.
+    pub(super) alike: Alike,
+    units: Vec<Unit>,
+    ends: Vec<usize>,
 }
 
 impl Known {
@@ -75,16 +79,21 @@ impl Known {
         let mut body = Vec::with_capacity(escaped.len());
         json::unescape(escaped, 1, &mut body, &mut units);
         json::scan(&body, u32::MAX, &mut ends);
-        Some(Self { value: Text::from(raw.get()), body: Text::from(body), units, ends })
+        Some(Self { value: Some(copy(raw.get().as_bytes())), body: Text::from(body), units, ends })
     }
 
     /// A body that is an object, with the ends that [`json::scan`] found in it.
     pub(super) fn object(body: Text, ends: Vec<usize>) -> Self {
-        Self { value: body.clone(), body, units: Vec::new(), ends }
+        Self { value: None, body, units: Vec::new(), ends }
+    }
+
+    /// The JSON value.
+    pub(super) fn value(&self) -> &[u8] {
+        self.value.as_ref().map_or_else(|| self.body.as_bytes(), Buffer::as_slice)
     }
 
     fn is_string(&self) -> bool {
-        is_string(self.value.as_bytes())
+        is_string(self.value())
     }
 
     /// How many places, from which parsing can go on, lie in the first `equal` bytes.
@@ -111,20 +120,19 @@ impl Known {
         }
     }
 
-    /// Bytes of the value and, for a string, of the body.
+    /// Bytes that it takes in memory.
     pub(super) fn size(&self) -> usize {
-        let unescaped = if self.is_string() { self.body.capacity() } else { 0 };
-        self.value.capacity() + unescaped
+        self.value.as_ref().map_or(0, Buffer::capacity) + self.body.size()
     }
 
     /// How many leading bytes of `value` are those of this one.
     pub(super) fn equal(&self, value: &[u8]) -> usize {
-        common_prefix(self.value.as_bytes(), value)
+        common_prefix(self.value(), value)
     }
 
     /// How far `value` seems to go on like this one, by some bytes here and there.
     pub(super) fn likeness(&self, value: &[u8]) -> usize {
-        let known = self.value.as_bytes();
+        let known = self.value();
         let places = (1..PROBES).map(|probe| known.len() / PROBES * probe);
         let is_equal = |at: &usize| {
             let probe = *at..known.len().min(at + PROBE);
@@ -144,7 +152,7 @@ impl Known {
             let end = *self.ends.get(self.ends.partition_point(|end| *end < equal))?;
             (end, end)
         };
-        let end = self.value.as_bytes().get(old..).filter(|end| end.len() >= SHORT)?;
+        let end = self.value().get(old..).filter(|end| end.len() >= SHORT)?;
         let places = memchr::memmem::find_iter(record.get(from..)?, end.get(..PROBE)?).take(TRIES).map(|at| from + at);
         let new = places.into_iter().find(|new| record.get(*new..).is_some_and(|record| record.starts_with(end)))?;
         // What lies between must be whole by itself, and what follows must follow an element.
@@ -162,7 +170,7 @@ impl Known {
     /// all of it.
     pub(super) fn familiar(&self, equal: usize, joint: Option<Joint>) -> Option<(usize, bool)> {
         match joint {
-            Some(joint) => Some((joint.new + self.value.as_bytes().len() - joint.old, true)),
+            Some(joint) => Some((joint.new + self.value().len() - joint.old, true)),
             None => self.place(equal).map(|(at, _)| (at, false)),
         }
     }
@@ -175,8 +183,7 @@ impl Known {
         joint: Option<Joint>,
         limits: Limits,
         scratch: &mut Buffer,
-    ) -> Option<Grown> {
-        let old = self.body.as_bytes();
+    ) -> Option<Growth> {
         let (from, unescaped) = self.place(equal)?;
         let length = match joint {
             Some(_) => self.familiar(equal, joint)?.0,
@@ -190,52 +197,77 @@ impl Known {
                 from + rest.len() - opener.len()
             }
         };
-        let value = Text::from(copy(record.get(..length)?, length));
-        let (body, units, depth) = if self.is_string() {
+        let again = joint.map_or(self.body.len(), |joint| joint.body);
+        let (middle, units, depth) = if self.is_string() {
             let mut units = self.units.get(..self.places(equal))?.to_vec();
-            let mut body = copy(old.get(..unescaped)?, unescaped + length - from);
-            json::unescape(record.get(from..joint.map_or(length - 1, |joint| joint.new))?, from, &mut body, &mut units);
+            let escaped = record.get(from..joint.map_or(length - 1, |joint| joint.new))?;
+            let mut middle = Vec::with_capacity(escaped.len());
+            json::unescape(escaped, from, &mut middle, &mut units);
+            let new = units.get_mut(self.places(equal)..).unwrap_or_default();
+            new.iter_mut().for_each(|unit| unit.unescaped += unescaped);
             if let Some(joint) = joint {
                 let known = self.units.get(self.units.partition_point(|unit| unit.at < joint.old)..)?;
-                let here = body.len();
+                let here = unescaped + middle.len();
                 units.extend(known.iter().map(|unit| Unit {
                     at: unit.at - joint.old + joint.new,
                     unescaped: unit.unescaped - joint.body + here,
                 }));
-                body.extend_from_slice(old.get(joint.body..)?);
             }
-            (Text::from(body), units, u32::MAX)
+            (middle, units, u32::MAX)
         } else {
-            (value.clone(), Vec::new(), limits.depth)
+            (record.get(from..joint.map_or(length, |joint| joint.new))?.to_vec(), Vec::new(), limits.depth)
         };
+        let body = limits.check(self.body.grow(unescaped, middle, again)).ok()?;
         let mut ends = self.ends.get(..self.ends.partition_point(|end| *end <= unescaped))?.to_vec();
         let familiar = ends.last().copied().unwrap_or(0);
-        self.find_ends(body.as_bytes(), joint.map(|joint| joint.body), depth, &mut ends)?;
-        Some(Grown { known: Self { value, body: limits.check(body).ok()?, units, ends }, length, familiar })
+        let behind = self.find_ends(&body, joint.map(|joint| joint.body), depth, &mut ends)?;
+        let alike = Alike { body: self.body.clone(), length: familiar, behind };
+        Some(Growth { body, length, alike, units, ends })
     }
 
-    /// Finds the ends in a body that begins and, from `again` of this one on, ends like this one; nothing if it is too deep.
-    fn find_ends(&self, body: &[u8], again: Option<usize>, depth: u32, ends: &mut Vec<usize>) -> Option<()> {
+    /// Finds the ends in a body that begins and, from `again` of this one on, ends like this one; nothing if it is too deep. Gives how
+    /// many bytes at the end, which begin behind an element, are those of this one.
+    fn find_ends(&self, body: &Text, again: Option<usize>, depth: u32, ends: &mut Vec<usize>) -> Option<usize> {
         let again = again.and_then(|again| self.ends.get(self.ends.partition_point(|end| *end < again)..));
-        let old = self.body.as_bytes().len();
-        let moved = |end: usize| (end + body.len()).checked_sub(old);
+        let moved = |end: usize| (end + body.len()).checked_sub(self.body.len());
+        let familiar = ends.last().copied().unwrap_or(0);
         if let Some([first, ..]) = again
-            && let Some(first) = moved(*first).filter(|first| ends.last().is_none_or(|last| last < first))
-            && json::scan(body.get(..first)?, depth, ends)? == json::Place::BehindElement
+            && let Some(first) = moved(*first).filter(|first| familiar < *first)
+            && json::scan(&body.part(familiar..first), depth, ends)? == json::Place::BehindElement
         {
             let last = ends.last().copied();
             ends.extend(again.into_iter().flatten().filter_map(|end| moved(*end)).filter(|end| Some(*end) > last));
-            return Some(());
+            return Some(body.len() - first);
         }
-        json::scan(body, depth, ends).map(drop)
+        let last = ends.last().copied().unwrap_or(0);
+        json::scan(&body.part(last..body.len()), depth, ends).map(|_| 0)
+    }
+
+    /// Becomes what it grew to; `record` is the one from which that was read.
+    pub(super) fn become_grown(&mut self, record: &[u8], equal: usize, joint: Option<Joint>, grown: Growth) {
+        let value = record.get(..grown.length).unwrap_or_default();
+        match &mut self.value {
+            Some(known) => {
+                let (old, new) = joint.map_or((known.as_slice().len(), value.len()), |joint| (joint.old, joint.new));
+                let equal = equal.min(new);
+                known.replace(equal..old, value.get(equal..new).unwrap_or_default());
+            }
+            None => self.value = Some(copy(value)),
+        }
+        (self.body, self.units, self.ends) = (grown.body, grown.units, grown.ends);
+    }
+
+    /// What it grew to, beside what it is.
+    pub(super) fn beside(record: &[u8], grown: Growth) -> Self {
+        let value = Some(copy(record.get(..grown.length).unwrap_or_default()));
+        Self { value, body: grown.body, units: grown.units, ends: grown.ends }
     }
 }
 
-/// A copy with room for `length` bytes, and some more: bodies grow, and an allocator reuses the memory of a former one for a later one
-/// only if both are of one size.
-fn copy(bytes: &[u8], length: usize) -> Vec<u8> {
-    let mut copy = Vec::with_capacity(length.checked_next_power_of_two().unwrap_or(length));
-    copy.extend_from_slice(bytes);
+/// A copy.
+fn copy(bytes: &[u8]) -> Buffer {
+    let mut copy = Buffer::default();
+    copy.push(bytes);
     copy
 }
 
@@ -324,8 +356,17 @@ mod tests {
             for joint in [Some(joint), None] {
                 let grown = old.grown(record.as_bytes(), equal, joint, Limits::default(), &mut scratch).unwrap();
                 prop_assert_eq!(grown.length, new.len());
-                let (fresh, grown) = (known(&new), grown.known);
-                prop_assert!(grown.value == fresh.value && grown.body == fresh.body);
+                let (alike, fresh) = (grown.alike.clone(), known(&new));
+                let (old_body, new_body) = (alike.body.as_bytes(), fresh.body.as_bytes());
+                prop_assert!(old_body[..alike.length] == new_body[..alike.length]);
+                prop_assert!(old_body[old_body.len() - alike.behind..] == new_body[new_body.len() - alike.behind..]);
+                prop_assert_eq!(joint.is_some(), alike.behind > 0);
+                let beside = old.grown(record.as_bytes(), equal, joint, Limits::default(), &mut scratch).unwrap();
+                prop_assert!(Known::beside(record.as_bytes(), beside).value() == fresh.value());
+                let mut grows = known(&value(&texts[..texts.len() - 1 - cut], is_string));
+                grows.become_grown(record.as_bytes(), equal, joint, grown);
+                let grown = grows;
+                prop_assert!(grown.value() == fresh.value() && grown.body == fresh.body);
                 prop_assert!(grown.ends.is_sorted() && grown.units.is_sorted_by_key(|unit| unit.at));
                 for end in &grown.ends {
                     let place = json::scan(&grown.body.as_bytes()[..*end], 128, &mut Vec::new());

@@ -23,6 +23,7 @@ mod decompress;
 mod envoy;
 mod exchange;
 mod familiar;
+mod grown;
 mod har;
 mod held;
 mod input;
@@ -51,6 +52,7 @@ pub use exchange::{
     Alike, Body, Cut, Exchange, Headers, LogError, Moment, Piece, Position, Precision, Provenance, ResponseBody,
     SkipReason, Trust,
 };
+pub(crate) use grown::Part;
 pub use input::{Input, InputError, Inputs};
 pub(crate) use known::common_prefix;
 pub use reader::{Limits, LogReader, OpenError, READERS, Records, Sniff, open, open_as, open_stream, open_through};

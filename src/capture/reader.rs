@@ -50,7 +50,7 @@ impl Default for Limits {
 impl Limits {
     /// A body, unless it is too large.
     pub(super) fn check(self, body: Text) -> Result<Text, SkipReason> {
-        let fits = u64::try_from(body.as_bytes().len()).is_ok_and(|length| length <= self.body_bytes);
+        let fits = u64::try_from(body.len()).is_ok_and(|length| length <= self.body_bytes);
         if fits { Ok(body) } else { Err(SkipReason::TooLarge) }
     }
 }

@@ -236,7 +236,7 @@ struct Batch {
 impl Batch {
     fn push(&mut self, exchange: Exchange, hand: Hand<'_>) {
         if let Body::Bytes(body) = &exchange.body {
-            self.bytes += body.as_bytes().len();
+            self.bytes += body.len();
         }
         self.exchanges.push(exchange);
         if self.bytes >= CHUNK || self.exchanges.len() >= 256 {

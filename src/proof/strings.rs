@@ -17,6 +17,11 @@ pub(super) const LEVELS: usize = 3;
 /// Keys whose strings are joined over the events of a stream.
 const KEYS: usize = 64;
 
+/// More than a window of `k` bytes takes with its escapes.
+fn overlap(k: usize) -> usize {
+    OVERLAP.max(16 * (k + 8))
+}
+
 /// Shows a text.
 pub(super) type Visit<'v> = &'v dyn Fn(&[u8]);
 
@@ -32,20 +37,19 @@ pub(super) fn each(exchange: &Exchange, k: usize, scan: Visit<'_>, string: Optio
         string.iter().for_each(|string| string(text));
     };
     if let Body::Bytes(body) = &exchange.body {
-        let body = body.as_bytes();
         let known = exchange.alike.as_ref().map_or(0, |alike| alike.length);
+        let end = body.len() - exchange.alike.as_ref().map_or(0, |alike| alike.behind.min(body.len()));
         // No string spans the end of an element, but windows do.
-        let new = body.get(known..).unwrap_or_default();
-        scan(body.get(known.saturating_sub(k - 1)..).unwrap_or_default());
-        // A window may begin before an escape; an escape, not within a run of backslashes.
-        let mut before = known.saturating_sub(k + 8);
-        while before > 0 && body.get(before - 1) == Some(&b'\\') {
-            before -= 1;
-        }
-        unescaped(body.get(before..).unwrap_or_default(), LEVELS, k, scan);
+        let overlap = overlap(k);
+        let (start, before) = (known.saturating_sub(overlap), overlap.min(known));
+        let part = body.part(start..end.max(known) + overlap);
+        scan(part.get(before.saturating_sub(k - 1)..).unwrap_or_default());
+        // An escape does not begin within a run of backslashes.
+        let cut = part.iter().take_while(|byte| **byte == b'\\').count();
+        unescaped(part.get(if start > 0 { cut } else { 0 }..).unwrap_or_default(), LEVELS, k, scan);
         if let Some(string) = string {
-            string(body);
-            json(new, LEVELS, string);
+            string(body.as_bytes());
+            json(&body.part(known..end), LEVELS, string);
         }
     }
     text(exchange.method.as_bytes());
@@ -79,7 +83,7 @@ pub(super) fn unescaped(bytes: &[u8], levels: usize, k: usize, scan: Visit<'_>) 
     let Some(mut at) = memchr::memchr(b'\\', bytes).filter(|_| levels > 0) else { return };
     // A window, and the digits of an escape that is seen only when the one here is undone.
     let near = k + 8;
-    let overlap = OVERLAP.max(16 * near);
+    let overlap = overlap(k);
     let piece = PIECE.max(4 * overlap);
     let mut out = Zeroizing::new(Vec::new());
     let mut start = at.saturating_sub(near);

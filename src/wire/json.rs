@@ -53,10 +53,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
                 formatter.write_str("a string")
             }
             fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Text<'de>, E> {
-                Ok(Text(String::from_utf8_lossy(bytes)))
+                Ok(Text(lossy(bytes)))
             }
             fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
+                Ok(Text(Cow::Owned(lossy(bytes).into_owned())))
             }
             fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
                 Ok(Text(Cow::Borrowed(text)))
@@ -68,6 +68,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
         // As bytes: serde_json lets half surrogate pairs through there only.
         deserializer.deserialize_bytes(Visitor)
     }
+}
+
+/// As [`String::from_utf8_lossy`], but at the speed of a check where nothing is lost.
+fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// A value that is as if absent where its type is wrong.

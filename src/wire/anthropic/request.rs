@@ -203,7 +203,7 @@ pub fn user_id(body: &[u8]) -> Option<Cow<'_, str>> {
 /// # Errors
 /// If they are not of the form that the API has.
 pub fn messages<'a>(raw: &'a RawValue, body: &[u8]) -> Result<Vec<Message<'a>>, WireError> {
-    list(Some(raw))?.into_iter().map(|raw| message(raw, body)).collect()
+    list(Some(raw))?.into_iter().map(|raw| message(serde_json::from_str(raw.get())?, end_of(body, raw.get()))).collect()
 }
 
 /// Reads messages from `at`, an offset behind the bracket that opens them or behind a message. Gives them, and the offset of the
@@ -211,17 +211,16 @@ pub fn messages<'a>(raw: &'a RawValue, body: &[u8]) -> Result<Vec<Message<'a>>, 
 ///
 /// # Errors
 /// If that is not where messages go on.
-pub fn messages_from(body: &[u8], mut at: usize) -> Result<(Vec<Message<'_>>, usize), WireError> {
+pub fn messages_from(body: &str, mut at: usize) -> Result<(Vec<Message<'_>>, usize), WireError> {
     let broken = WireError { line: 0, column: at, too_deep: false };
     let mut messages = Vec::new();
     let is_space = |byte: &u8| b" \t\r\n".contains(byte);
     // Which byte came before: a bracket, the end of a message, or a comma.
-    let mut before = body.get(..at).and_then(|before| before.iter().rfind(|byte| !is_space(byte))).copied();
+    let mut before = body.get(..at).and_then(|before| before.bytes().rfind(|byte| !is_space(byte)));
     loop {
+        at += body.bytes().skip(at).take_while(is_space).count();
         let rest = body.get(at..).unwrap_or_default();
-        let space = rest.iter().take_while(|byte| is_space(byte)).count();
-        at += space;
-        match (rest.get(space), before) {
+        match (rest.as_bytes().first(), before) {
             (Some(b']'), Some(b'[' | b'}')) => return Ok((messages, at)),
             (Some(b','), Some(b'}')) => {
                 before = Some(b',');
@@ -229,10 +228,10 @@ pub fn messages_from(body: &[u8], mut at: usize) -> Result<(Vec<Message<'_>>, us
             }
             (Some(b'{'), Some(b'[' | b',')) => {
                 before = Some(b'}');
-                let raw =
-                    serde_json::Deserializer::from_slice(rest).into_iter::<&RawValue>().next().ok_or(broken)??;
-                messages.push(message(raw, body)?);
-                at += raw.get().len();
+                let mut rest = serde_json::Deserializer::from_str(rest).into_iter();
+                let fields = rest.next().ok_or(broken)??;
+                at += rest.byte_offset();
+                messages.push(message(fields, at)?);
             }
             _ => return Err(broken),
         }
@@ -268,29 +267,30 @@ fn tool(raw: &RawValue) -> Result<ToolDefinition<'_>, WireError> {
     })
 }
 
-fn message<'a>(raw: &'a RawValue, body: &[u8]) -> Result<Message<'a>, WireError> {
-    #[derive(Deserialize)]
-    struct Fields<'a> {
-        #[serde(borrow)]
-        role: Text<'a>,
-        #[serde(borrow)]
-        content: Option<&'a RawValue>,
-    }
-    let fields: Fields<'_> = serde_json::from_str(raw.get())?;
+#[derive(Deserialize)]
+struct MessageFields<'a> {
+    #[serde(borrow)]
+    role: Text<'a>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+fn message(fields: MessageFields<'_>, end: usize) -> Result<Message<'_>, WireError> {
     let role = match &*fields.role.0 {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         "system" | "developer" => Role::System,
         _ => return Err(WireError { line: 0, column: 0, too_deep: false }),
     };
+    let Some(content) = fields.content else { return Ok(Message { role, blocks: Vec::new(), end, last_mark: None }) };
+    if content.get().starts_with('"') {
+        return Ok(Message { role, blocks: blocks(content, 0)?, end, last_mark: None });
+    }
+    let raw = list(Some(content))?;
     let marks = |raw: &RawValue| memchr::memmem::find(raw.get().as_bytes(), b"\"cache_control\"").is_some();
-    let list = fields.content.filter(|raw| raw.get().starts_with('[')).map(|raw| list(Some(raw))).transpose()?;
-    Ok(Message {
-        role,
-        blocks: fields.content.map_or(Ok(Vec::new()), |raw| blocks(raw, 0))?,
-        end: end_of(body, raw.get()),
-        last_mark: list.and_then(|blocks| blocks.iter().rposition(|block| marks(block))),
-    })
+    let last_mark = raw.iter().rposition(|block| marks(block));
+    let blocks = raw.into_iter().map(|raw| block(raw, 0)).collect::<Result<_, _>>()?;
+    Ok(Message { role, blocks, end, last_mark })
 }
 
 /// Blocks of a message or a system prompt, or the content of a tool result (`depth` 1): a string, a list of blocks, or null.
