@@ -7,10 +7,9 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{JoinHandle, spawn};
 
-use zeroize::Zeroizing;
-
 use super::exchange::{Body, Exchange, LogError, ResponseBody};
 use super::reader::Records;
+use super::text::Text;
 
 /// Pieces under way at most, beside the one being made and the one being used.
 const DEPTH: usize = 2;
@@ -98,16 +97,16 @@ fn size(exchange: &Exchange) -> usize {
 
 /// A reader whose bytes are read (and decompressed) ahead.
 pub(super) struct ReadAhead<R> {
-    chunks: Ahead<io::Result<Chunk>, Chunks<R>>,
-    chunk: Chunk,
+    chunks: Ahead<io::Result<Text>, Chunks<R>>,
+    chunk: Text,
     at: usize,
 }
 
 impl<R: Read + Send + 'static> ReadAhead<R> {
     pub(super) fn new(inner: R) -> Self {
-        let is_full = |chunk: &io::Result<Chunk>| chunk.as_ref().is_ok_and(|chunk| chunk.len() == PIECE);
+        let is_full = |chunk: &io::Result<Text>| chunk.as_ref().is_ok_and(|chunk| chunk.len() == PIECE);
         let chunks = Ahead::new(Chunks { reader: Some(inner), failed: None }, is_full);
-        Self { chunks, chunk: Chunk::default(), at: 0 }
+        Self { chunks, chunk: Text::default(), at: 0 }
     }
 }
 
@@ -119,13 +118,11 @@ impl<R: Read + Send + 'static> Read for ReadAhead<R> {
                 None => return Ok(0),
             }
         }
-        let length = self.chunk.get(self.at..).unwrap_or_default().read(buffer)?;
+        let length = self.chunk.as_bytes().get(self.at..).unwrap_or_default().read(buffer)?;
         self.at += length;
         Ok(length)
     }
 }
-
-type Chunk = Zeroizing<Vec<u8>>;
 
 /// Full chunks of a reader, until it ends or fails.
 struct Chunks<R> {
@@ -134,11 +131,11 @@ struct Chunks<R> {
 }
 
 impl<R: Read> Iterator for Chunks<R> {
-    type Item = io::Result<Chunk>;
+    type Item = io::Result<Text>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let Some(reader) = &mut self.reader else { return self.failed.take().map(Err) };
-        let mut chunk = Zeroizing::new(vec![0; PIECE]);
+        let mut chunk = vec![0; PIECE];
         let mut length = 0;
         while length < PIECE {
             match reader.read(chunk.get_mut(length..).unwrap_or_default()) {
@@ -158,7 +155,7 @@ impl<R: Read> Iterator for Chunks<R> {
             return self.failed.take().map(Err);
         }
         chunk.truncate(length);
-        Some(Ok(chunk))
+        Some(Ok(Text::from(chunk)))
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::buffer::Buffer;
 use super::exchange::{Body, Exchange, Position, SkipReason};
 use super::json::{self, Part};
-use super::known::{Joint, Known, SHORT, is_string};
+use super::known::{self, Joint, Known, SHORT, is_string};
 use super::lines::Parse;
 use super::reader::Limits;
 use super::text::Text;
@@ -22,6 +22,10 @@ pub(super) const HEAD: usize = 64 << 10;
 
 /// Bodies kept at most.
 const BODIES: usize = 1024;
+
+/// After so many records in a row that go on from no body, only one in [`SAMPLE`] is kept: to keep them all costs memory.
+const MISSES: u32 = 32;
+const SAMPLE: u32 = 8;
 
 /// Stands for a body in a record: no number, which what follows could make longer.
 const STAND_IN: &[u8] = b"{}";
@@ -114,13 +118,15 @@ pub(super) struct Familiar {
     limits: Limits,
     /// Records that could be taken apart, less those that could not.
     worth: i32,
+    /// Records in a row that were parsed whole.
+    missed: u32,
     scratch: Buffer,
 }
 
 impl Familiar {
     /// Nothing is known yet. `key` is the name of the member that a body is, in quotes.
     pub(super) fn new(key: &'static [u8], limits: Limits) -> Self {
-        Self { key, known: VecDeque::new(), bytes: 0, limits, worth: 8, scratch: Buffer::default() }
+        Self { key, known: VecDeque::new(), bytes: 0, limits, worth: 8, missed: 0, scratch: Buffer::default() }
     }
 
     /// Parses a record. A reason of `Truncated` means: not whole JSON.
@@ -140,13 +146,16 @@ impl Familiar {
         if let Some(found) = found
             && let Some(exchange) = self.parse_from_mark(record, found, position, parse)
         {
+            self.missed = 0;
             return Ok(exchange);
         }
+        self.missed = self.missed.wrapping_add(1);
+        let likely = self.missed <= MISSES || self.missed.is_multiple_of(SAMPLE);
         let json = std::str::from_utf8(record).map_err(|error| match error.error_len() {
             None => SkipReason::Truncated,
             Some(_) => SkipReason::NotUtf8,
         })?;
-        let keep = self.limits.kept_bytes > 0 && !self.key.is_empty() && self.worth > 0;
+        let keep = self.limits.kept_bytes > 0 && !self.key.is_empty() && self.worth > 0 && likely;
         let record = Record { keep, ..Record::whole(json) };
         let exchange = parse(&record, position, self.limits)?;
         if let Some(known) = record.kept.into_inner().filter(|known| is_body(&exchange, &known.body)) {
@@ -219,9 +228,10 @@ impl Familiar {
     /// The body that the value at `start` has most in common with.
     fn find(&mut self, record: &[u8], start: usize) -> Option<Found> {
         let value = record.get(start..)?;
+        let head = Some(known::head(value)?);
         let shared = |(index, known): (usize, &Known)| (index, known.equal(value));
         let enough = |(_, equal): &(usize, usize)| *equal >= SHORT;
-        let known = || self.known.iter().enumerate();
+        let known = || self.known.iter().enumerate().filter(|(_, known)| known.head == head);
         // Of those that seem to have as much in common with it, the latest.
         let likely = known().rev().max_by_key(|(_, known)| known.likeness(value)).map(shared).filter(enough);
         // Where the body was edited early (a cleared tool result), one of the latest has the most in common with it.

@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::buffer::Buffer;
 use super::exchange::Alike;
@@ -40,6 +41,8 @@ pub(super) struct Unit {
 
 /// A body as a record holds it.
 pub(super) struct Known {
+    /// That of [`head`].
+    pub(super) head: Option<u64>,
     /// The JSON value, a string or an object; none while it is the body itself.
     value: Option<Buffer>,
     /// The body that it stands for.
@@ -79,12 +82,13 @@ impl Known {
         let mut body = Vec::with_capacity(escaped.len());
         json::unescape(escaped, 1, &mut body, &mut units);
         json::scan(&body, u32::MAX, &mut ends);
-        Some(Self { value: Some(copy(raw.get().as_bytes())), body: Text::from(body), units, ends })
+        let head = head(raw.get().as_bytes());
+        Some(Self { head, value: Some(copy(raw.get().as_bytes())), body: Text::from(body), units, ends })
     }
 
     /// A body that is an object, with the ends that [`json::scan`] found in it.
     pub(super) fn object(body: Text, ends: Vec<usize>) -> Self {
-        Self { value: None, body, units: Vec::new(), ends }
+        Self { head: head(body.as_bytes()), value: None, body, units: Vec::new(), ends }
     }
 
     /// The JSON value.
@@ -254,14 +258,19 @@ impl Known {
             }
             None => self.value = Some(copy(value)),
         }
-        (self.body, self.units, self.ends) = (grown.body, grown.units, grown.ends);
+        (self.head, self.body, self.units, self.ends) = (head(value), grown.body, grown.units, grown.ends);
     }
 
     /// What it grew to, beside what it is.
     pub(super) fn beside(record: &[u8], grown: Growth) -> Self {
-        let value = Some(copy(record.get(..grown.length).unwrap_or_default()));
-        Self { value, body: grown.body, units: grown.units, ends: grown.ends }
+        let value = record.get(..grown.length).unwrap_or_default();
+        Self { head: head(value), value: Some(copy(value)), body: grown.body, units: grown.units, ends: grown.ends }
     }
+}
+
+/// What two values have in common if one of them goes on from the other: they begin alike.
+pub(super) fn head(value: &[u8]) -> Option<u64> {
+    value.get(..SHORT).map(xxh3_64)
 }
 
 /// A copy.
