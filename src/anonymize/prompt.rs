@@ -103,7 +103,16 @@ fn content<'a>(block: &'a ContentBlock<'a>, tagger: &Tagger, counts: &mut Normal
     }
 }
 
-/// Tells a message from others in its place: who speaks, and every block.
+/// How many parts each tool result of a message has: what of its form [`message_tag`] does not tell, but a prompt shows.
+pub(super) fn parts_of_results(message: &Message<'_>) -> Vec<usize> {
+    let parts = message.blocks.iter().filter_map(|block| match block {
+        Block::ToolResult { content, .. } => Some(content.len()),
+        Block::Content(_) | Block::Thinking(_) | Block::ToolUse { .. } => None,
+    });
+    parts.collect()
+}
+
+/// Tells a message from others in its place: who speaks, and every block; a text beside a tool result is as one in it.
 pub(super) fn message_tag(message: &Message<'_>, tagger: &Tagger) -> Tag {
     let mut fields: Vec<Cow<'_, [u8]>> = vec![Cow::Borrowed(match message.role {
         Role::User => &b"user"[..],

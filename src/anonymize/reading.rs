@@ -20,6 +20,8 @@ pub(super) struct Reading {
     pub(super) prompt: Prompt,
     /// The last message, in the tree of messages.
     pub(super) thread: Node,
+    /// How many parts each of its tool results has.
+    results: Vec<usize>,
     /// How many messages.
     pub(super) messages: usize,
     /// Of those, how many up to the last answer.
@@ -65,7 +67,8 @@ impl Reading {
     ) -> Result<bool, LayoutError> {
         let (thread, new) = reader.threads.step(self.thread, prompt::message_tag(message, reader.tagger));
         self.thread = thread;
-        if let Some(mut known) = known.filter(|known| known.thread == thread) {
+        self.results = prompt::parts_of_results(message);
+        if let Some(mut known) = known.filter(|known| known.thread == thread && known.results == self.results) {
             self.prompt = std::mem::take(&mut known.prompt);
             self.dropped.media = known.dropped.media;
         } else {

@@ -170,7 +170,7 @@ impl Bodies {
             return;
         }
         self.clock += 1;
-        let seen = Seen { body, progress, used: self.clock };
+        let seen = Seen { body, progress: Progress { again: VecDeque::new(), ..progress }, used: self.clock };
         self.bytes += seen.size();
         let seens = self.by_sender.entry(sender).or_default();
         let oldest = seens.iter().enumerate().min_by_key(|(_, seen)| seen.used).map(|(at, _)| at);
@@ -214,7 +214,9 @@ impl Seen {
             let part = std::mem::replace(&mut at, open + **end)..open + **end;
             *self.body.part(part.clone()) == *body.part(part)
         };
-        let around = alike.body.is(&self.body) && alike.length >= *open && alike.behind >= *behind;
+        let end = |body: &Text| body.len().saturating_sub(*behind)..body.len();
+        let close = || alike.behind >= *behind || *self.body.part(end(&self.body)) == *body.part(end(body));
+        let around = alike.body.is(&self.body) && alike.length >= *open && close();
         around.then(|| known + ends.iter().skip(known).take_while(is_equal).count())
     }
 
@@ -300,10 +302,19 @@ mod tests {
         System,
     }
 
-    /// A thread of a user and an assistant in which the cache mark moves, and the last message may be asked anew.
-    fn log(texts: &[String], around: Around) -> Vec<u8> {
+    /// A thread of a user and an assistant in which the cache mark moves, and the last message may be asked anew: with another text, or
+    /// with its text in the result of a tool and not beside it.
+    fn log(texts: &[String], around: Around, folds: bool) -> Vec<u8> {
+        let text = |text: &str| json!({"type": "text", "text": text});
+        let user = |at: usize, said: &str, folded: bool| {
+            let id = at.saturating_sub(1).to_string();
+            let result = if folded { vec![text("read"), text(said)] } else { vec![text("read")] };
+            let result = json!({"type": "tool_result", "tool_use_id": id, "content": result});
+            let beside = if folded { vec![result] } else { vec![result, text(said)] };
+            json!({"role": "user", "content": beside})
+        };
         let message = |(at, text): (usize, &String)| match at % 2 {
-            0 => json!({"role": "user", "content": [{"type": "text", "text": text}]}),
+            0 => user(at, text, false),
             _ => {
                 json!({"role": "assistant", "content": [{"type": "tool_use", "id": at.to_string(), "name": "Read", "input": {"path": text}}]})
             }
@@ -312,10 +323,11 @@ mod tests {
         for turn in 0..texts.len() {
             let length = turn / 2 * 2 + 1;
             let mut messages: Vec<Value> = texts.iter().take(length).enumerate().map(message).collect();
-            messages[length - 1]["content"][0]["cache_control"] = json!({"type": "ephemeral"});
             if turn % 2 == 1 {
-                messages[length - 1]["content"][0]["text"] = json!(format!("{} again", texts[length - 1]));
+                let again = if folds { texts[length - 1].clone() } else { format!("{} again", texts[length - 1]) };
+                messages[length - 1] = user(length - 1, &again, folds);
             }
+            messages[length - 1]["content"][0]["cache_control"] = json!({"type": "ephemeral"});
             let system = match around {
                 Around::Billing => format!("x-anthropic-billing-header: cch={turn:05x};"),
                 Around::System => format!("{} {}", "system ".repeat(20), turn / 5),
@@ -342,10 +354,11 @@ mod tests {
         fn reading_on_gives_what_reading_from_the_start_gives_whatever_was_changed(
             texts in proptest::collection::vec("[a-c \"\\\\\n\u{1f600}]{0,300}", 4..16),
             around in prop_oneof![Just(Around::Same), Just(Around::Counted), Just(Around::Billing), Just(Around::System)],
+            folds: bool,
             edits in proptest::collection::vec((any::<prop::sample::Index>(), 0_usize..3, proptest::collection::vec(
                 proptest::sample::select(&b"\"\\{}[],:0u d8.e"[..]), 0..4)), 0..6),
         ) {
-            let mut log = log(&texts, around);
+            let mut log = log(&texts, around, folds);
             for (at, cut, with) in &edits {
                 let at = at.index(log.len());
                 if !log[at..(at + cut).min(log.len())].contains(&b'\n') {

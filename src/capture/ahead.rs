@@ -9,7 +9,7 @@ use std::thread::{JoinHandle, spawn};
 
 use super::exchange::{Body, Exchange, LogError, ResponseBody};
 use super::reader::Records;
-use super::text::Text;
+use super::text::{Erased, Text};
 
 /// Pieces under way at most, beside the one being made and the one being used.
 const DEPTH: usize = 2;
@@ -135,10 +135,10 @@ impl<R: Read> Iterator for Chunks<R> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let Some(reader) = &mut self.reader else { return self.failed.take().map(Err) };
-        let mut chunk = vec![0; PIECE];
+        let mut chunk = Erased::from(vec![0; PIECE]);
         let mut length = 0;
         while length < PIECE {
-            match reader.read(chunk.get_mut(length..).unwrap_or_default()) {
+            match reader.read(chunk.as_mut().get_mut(length..).unwrap_or_default()) {
                 Ok(0) => {
                     self.reader = None;
                     break;
@@ -154,7 +154,7 @@ impl<R: Read> Iterator for Chunks<R> {
         if length == 0 {
             return self.failed.take().map(Err);
         }
-        chunk.truncate(length);
+        chunk.as_mut().truncate(length);
         Some(Ok(Text::from(chunk)))
     }
 }

@@ -57,6 +57,11 @@ impl Erased {
         &self.0
     }
 
+    /// The vector; one that grows leaves what it held behind.
+    pub(super) fn as_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.0
+    }
+
     pub(super) fn capacity(&self) -> usize {
         self.0.capacity()
     }
@@ -149,9 +154,15 @@ impl PartialEq for Text {
 
 impl Eq for Text {}
 
+impl From<Erased> for Text {
+    fn from(bytes: Erased) -> Self {
+        Self(Form::Whole(Arc::new(bytes)))
+    }
+}
+
 impl From<Vec<u8>> for Text {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(Form::Whole(Arc::new(Erased(bytes))))
+        Self::from(Erased(bytes))
     }
 }
 

@@ -12,15 +12,14 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::index::Index;
 use super::source::{Coverage, Scanner, SourceCheck, SourceReport, Stream, Tokens};
-use super::{ProofError, Residual, closure};
+use super::{ProofError, Residual, closure, strings};
 use crate::capture::{self, Body, Exchange, Input, Inputs, Limits, OpenError};
 
 /// Longest line whose strings are put together.
 const LINE: u64 = 64 << 20;
 
-/// Bytes of a chunk, and by how much chunks overlap: more than a few escapes within one another can take.
+/// Bytes of a chunk.
 const CHUNK: usize = 512 << 10;
-const OVERLAP: usize = 4 << 10;
 
 /// Bytes of bodies that are kept to skip what is known, over all inputs that are read at once.
 const KEPT: usize = 128 << 20;
@@ -151,11 +150,11 @@ impl Reading<'_> {
                 if seen.ended() { Some(()) } else { rest(input, seen.bytes(), scanner, tell) }
             }
             Err(_) => {
-                coverage.unknown_inputs += 1;
                 // Its strings are looked at all the same, but what it has cut in pieces is not put together.
                 let seen = Arc::new(Seen::default());
                 let source = Watched::new(input.decompressed().ok()?, scanner, &seen);
-                escaped(source, hand, &mut || tell(seen.bytes()));
+                coverage.unknown_inputs += 1;
+                escaped(source, strings::overlap(scanner.index.k()), hand, &mut || tell(seen.bytes()));
                 if scanner.hashes() {
                     strings(input.decompressed().ok()?, hand);
                 }
@@ -251,14 +250,14 @@ impl Batch {
 }
 
 /// Hands out what is read, in chunks that overlap, to be looked at without its escapes.
-fn escaped(mut source: impl Read, hand: Hand<'_>, tell: &mut dyn FnMut()) {
+fn escaped(mut source: impl Read, overlap: usize, hand: Hand<'_>, tell: &mut dyn FnMut()) {
     let mut tail = Zeroizing::new(Vec::new());
     loop {
-        let mut chunk = Zeroizing::new(Vec::with_capacity(CHUNK + OVERLAP));
+        let mut chunk = Zeroizing::new(Vec::with_capacity(CHUNK + overlap));
         chunk.extend_from_slice(&tail);
         let read = source.by_ref().take(u64::try_from(CHUNK).unwrap_or(0)).read_to_end(&mut chunk);
         tail.zeroize();
-        tail.extend_from_slice(chunk.get(chunk.len().saturating_sub(OVERLAP)..).unwrap_or_default());
+        tail.extend_from_slice(chunk.get(chunk.len().saturating_sub(overlap)..).unwrap_or_default());
         tell();
         if memchr::memchr(b'\\', &chunk).is_some() {
             hand(Work::Escaped(chunk));

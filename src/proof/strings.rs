@@ -17,17 +17,19 @@ pub(super) const LEVELS: usize = 3;
 /// Keys whose strings are joined over the events of a stream.
 const KEYS: usize = 64;
 
-/// More than a window of `k` bytes takes with its escapes.
-fn overlap(k: usize) -> usize {
-    OVERLAP.max(16 * (k + 8))
+/// More than a window of `k` bytes takes if each of its bytes is an escape of an escape, at all levels. So pieces overlap.
+pub(super) fn overlap(k: usize) -> usize {
+    (k + 8) * (0..LEVELS).fold(1, |length, _| length * ESCAPE)
 }
 
 /// Shows a text.
 pub(super) type Visit<'v> = &'v dyn Fn(&[u8]);
 
-/// Escapes that are taken for one piece, at most, and by how much pieces of them overlap: more than an escape at each level can take.
+/// Escapes that are taken for one piece, at most.
 const PIECE: usize = 64 << 10;
-const OVERLAP: usize = 4 << 10;
+
+/// How long an escape is, at most.
+const ESCAPE: usize = 6;
 
 /// Shows all of an exchange that may hold a window of `k` bytes: with `scan` what has windows that were not shown before, each string
 /// with `string`. What an earlier exchange began with is left out.
@@ -41,12 +43,14 @@ pub(super) fn each(exchange: &Exchange, k: usize, scan: Visit<'_>, string: Optio
         let end = body.len() - exchange.alike.as_ref().map_or(0, |alike| alike.behind.min(body.len()));
         // No string spans the end of an element, but windows do.
         let overlap = overlap(k);
-        let (start, before) = (known.saturating_sub(overlap), overlap.min(known));
-        let part = body.part(start..end.max(known) + overlap);
-        scan(part.get(before.saturating_sub(k - 1)..).unwrap_or_default());
+        let mut start = known.saturating_sub(overlap);
         // An escape does not begin within a run of backslashes.
-        let cut = part.iter().take_while(|byte| **byte == b'\\').count();
-        unescaped(part.get(if start > 0 { cut } else { 0 }..).unwrap_or_default(), LEVELS, k, scan);
+        while start > 0 && *body.part(start..start + 1) == *b"\\" {
+            start = start.saturating_sub(overlap);
+        }
+        let part = body.part(start..end.max(known) + overlap);
+        scan(part.get((known - start).saturating_sub(k - 1)..).unwrap_or_default());
+        unescaped(&part, LEVELS, k, scan);
         if let Some(string) = string {
             string(body.as_bytes());
             json(&body.part(known..end), LEVELS, string);
@@ -185,8 +189,10 @@ fn answer(stream: &[u8], visit: Visit<'_>) {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::collections::BTreeSet;
 
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
     use crate::capture::{Limits, open_stream};
@@ -233,6 +239,50 @@ mod tests {
             assert!(strings.iter().any(|string| string.contains(text)), "{text}");
         }
     }
+
+    /// Windows of 12 bytes that are shown of a log, and what is hashed.
+    fn shown(log: &[u8], kept_bytes: usize) -> BTreeSet<Vec<u8>> {
+        let limits = Limits { kept_bytes, ..Limits::default() };
+        let (_, records) = open_stream(Box::new(std::io::Cursor::new(log.to_vec())), 0, limits).unwrap();
+        let shown = RefCell::new(BTreeSet::new());
+        let scan = |text: &[u8]| shown.borrow_mut().extend(text.windows(12).map(<[u8]>::to_vec));
+        let string = |text: &[u8]| {
+            // Of whole bodies every window is shown, and they are many.
+            let length = text.len().min(300);
+            shown.borrow_mut().insert([b"hashed ", &text[..length], &text[text.len() - length..]].concat());
+        };
+        records.map(|record| record.ok().unwrap()).for_each(|exchange| each(&exchange, 12, &scan, Some(&string)));
+        shown.into_inner()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn of_a_body_that_grows_as_much_is_shown_as_of_whole_ones(
+            texts in prop::collection::vec("([a-c \"\n\u{1f600}]|\\\\n|\\\\{1,9}){0,300}", 5..9),
+            backslashes in prop_oneof![Just(0_usize), 2500..2600_usize],
+            is_string: bool,
+        ) {
+            let tools: Vec<_> = (0..3).map(|at| json!({"name": at, "about": "uses \"\\n\n".repeat(200)})).collect();
+            let long = "\\".repeat(backslashes) + "\n";
+            let message = |text: &String| json!({"role": "user", "content": [{"type": "text", "text": format!("{text}{long}")}]});
+            let log: Vec<String> = (2..=texts.len())
+                .map(|count| {
+                    let messages: Vec<_> = texts[..count].iter().map(message).collect();
+                    let body = json!({"model": "m ".repeat(2500), "messages": messages, "tools": tools});
+                    let body = if is_string { json!(body.to_string()) } else { body };
+                    let record = json!({"tracecloak_capture": 1, "method": "POST", "path": "/v1/messages", "start_us": 1, "body": body});
+                    let claude = json!({"request": {"timestamp": 1.5, "method": "POST", "url": "http://h/v1/messages", "headers": {}, "body": body}, "response": null});
+                    if is_string { record.to_string() } else { claude.to_string() }
+                })
+                .collect();
+            let log = log.join("\n").into_bytes();
+            let (whole, grown) = (shown(&log, 0), shown(&log, 1 << 20));
+            prop_assert!(whole.is_subset(&grown));
+        }
+    }
+
     proptest! {
         #[test]
         fn every_window_of_what_is_unescaped_is_shown(
