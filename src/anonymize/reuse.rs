@@ -334,7 +334,7 @@ mod tests {
                 Around::Same | Around::Counted => "system ".repeat(20),
             };
             let tools =
-                json!([{"name": "Read", "description": "reads ".repeat(30), "input_schema": {"type": "object"}}]);
+                json!([{"name": "Read", "description": "reads ".repeat(1000), "input_schema": {"type": "object"}}]);
             let mut body = json!({"messages": messages, "system": [{"type": "text", "text": system}], "tools": tools});
             if matches!(around, Around::Counted) {
                 body["a"] = json!(turn);
@@ -342,23 +342,33 @@ mod tests {
             let record = json!({
                 "tracecloak_capture": 1, "method": "POST", "path": "/v1/messages", "status": 200,
                 "start_us": 1_700_000_000_000_000_u64 + 1_000_000 * turn as u64, "end_us": 1_700_000_000_500_000_u64 + 1_000_000 * turn as u64,
-                "headers": {"x-claude-code-session-id": "s"}, "body": body.to_string(),
+                "headers": [["x-claude-code-session-id", "s"]], "body": body.to_string(),
             });
             lines.push(record.to_string());
         }
         lines.join("\n").into_bytes()
     }
 
+    #[test]
+    fn a_text_that_moves_into_the_result_of_a_tool_is_another_prompt() {
+        let texts = ["a", "b", "c", "d"].map(|text| text.repeat(100));
+        let log = log(&texts, Around::Same, true);
+        let [plain, kept] = [0, 1 << 20].map(|kept| convert(&log, kept).unwrap());
+        assert_eq!(plain.0.iter().map(|session| session.requests.len()).sum::<usize>(), 4);
+        assert!(plain == kept);
+    }
+
     proptest! {
         #[test]
         fn reading_on_gives_what_reading_from_the_start_gives_whatever_was_changed(
-            texts in proptest::collection::vec("[a-c \"\\\\\n\u{1f600}]{0,300}", 4..16),
+            texts in proptest::collection::vec("[a-c \"\\\\\n\u{1f600}]{0,1200}", 4..16),
             around in prop_oneof![Just(Around::Same), Just(Around::Counted), Just(Around::Billing), Just(Around::System)],
             folds: bool,
             edits in proptest::collection::vec((any::<prop::sample::Index>(), 0_usize..3, proptest::collection::vec(
                 proptest::sample::select(&b"\"\\{}[],:0u d8.e"[..]), 0..4)), 0..6),
         ) {
             let mut log = log(&texts, around, folds);
+            prop_assert!(!convert(&log, 0).unwrap().0.is_empty());
             for (at, cut, with) in &edits {
                 let at = at.index(log.len());
                 if !log[at..(at + cut).min(log.len())].contains(&b'\n') {

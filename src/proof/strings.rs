@@ -265,12 +265,13 @@ mod tests {
             is_string: bool,
         ) {
             let tools: Vec<_> = (0..3).map(|at| json!({"name": at, "about": "uses \"\\n\n".repeat(200)})).collect();
-            let long = "\\".repeat(backslashes) + "\n";
-            let message = |text: &String| json!({"role": "user", "content": [{"type": "text", "text": format!("{text}{long}")}]});
+            let long = "\\".repeat(backslashes) + "\n" + &"x".repeat(backslashes % 2);
+            // What a message ends in is new with each.
+            let message = |(at, text): (usize, &String)| json!({"role": "user", "said": text, "so": format!("{long}{at}")});
             let log: Vec<String> = (2..=texts.len())
                 .map(|count| {
-                    let messages: Vec<_> = texts[..count].iter().map(message).collect();
-                    let body = json!({"model": "m ".repeat(2500), "messages": messages, "tools": tools});
+                    let messages: Vec<_> = texts[..count].iter().enumerate().map(message).collect();
+                    let body = json!({"head": "h ".repeat(2500), "messages": messages, "tools": tools});
                     let body = if is_string { json!(body.to_string()) } else { body };
                     let record = json!({"tracecloak_capture": 1, "method": "POST", "path": "/v1/messages", "start_us": 1, "body": body});
                     let claude = json!({"request": {"timestamp": 1.5, "method": "POST", "url": "http://h/v1/messages", "headers": {}, "body": body}, "response": null});
