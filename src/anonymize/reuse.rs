@@ -58,7 +58,7 @@ impl Progress {
     }
 
     /// The messages in those bytes; nothing if they don't end where they should, or none is of the user.
-    pub(super) fn rest<'a>(ahead: &'a [u8]) -> Option<Vec<Message<'a>>> {
+    pub(super) fn rest(ahead: &[u8]) -> Option<Vec<Message<'_>>> {
         let (messages, close) = messages_from(std::str::from_utf8(ahead).ok()?, 1).ok()?;
         let asked = messages.iter().any(|message| message.role == Role::User);
         (asked && close + 1 == ahead.len()).then_some(messages)

@@ -203,7 +203,10 @@ pub fn user_id(body: &[u8]) -> Option<Cow<'_, str>> {
 /// # Errors
 /// If they are not of the form that the API has.
 pub fn messages<'a>(raw: &'a RawValue, body: &[u8]) -> Result<Vec<Message<'a>>, WireError> {
-    list(Some(raw))?.into_iter().map(|raw| message(serde_json::from_str(raw.get())?, end_of(body, raw.get()))).collect()
+    list(Some(raw))?
+        .into_iter()
+        .map(|raw| message(&serde_json::from_str(raw.get())?, end_of(body, raw.get())))
+        .collect()
 }
 
 /// Reads messages from `at`, an offset behind the bracket that opens them or behind a message. Gives them, and the offset of the
@@ -231,7 +234,7 @@ pub fn messages_from(body: &str, mut at: usize) -> Result<(Vec<Message<'_>>, usi
                 let mut rest = serde_json::Deserializer::from_str(rest).into_iter();
                 let fields = rest.next().ok_or(broken)??;
                 at += rest.byte_offset();
-                messages.push(message(fields, at)?);
+                messages.push(message(&fields, at)?);
             }
             _ => return Err(broken),
         }
@@ -275,7 +278,7 @@ struct MessageFields<'a> {
     content: Option<&'a RawValue>,
 }
 
-fn message(fields: MessageFields<'_>, end: usize) -> Result<Message<'_>, WireError> {
+fn message<'a>(fields: &MessageFields<'a>, end: usize) -> Result<Message<'a>, WireError> {
     let role = match &*fields.role.0 {
         "user" => Role::User,
         "assistant" => Role::Assistant,
@@ -290,7 +293,7 @@ fn message(fields: MessageFields<'_>, end: usize) -> Result<Message<'_>, WireErr
     let marks = |raw: &RawValue| memchr::memmem::find(raw.get().as_bytes(), b"\"cache_control\"").is_some();
     let last_mark = raw.iter().rposition(|block| marks(block));
     let blocks = raw.into_iter().map(|raw| block(raw, 0)).collect::<Result<_, _>>()?;
-    Ok(Message { role, blocks, end, last_mark })
+    Ok(Message { role, blocks, last_mark, end })
 }
 
 /// Blocks of a message or a system prompt, or the content of a tool result (`depth` 1): a string, a list of blocks, or null.
