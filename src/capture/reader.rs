@@ -353,7 +353,10 @@ mod tests {
             which in 0..3_usize,
             edits in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>(), any::<bool>()), 1..6),
         ) {
-            let mut log = BY_NAME[which].1.repeat(2).into_bytes();
+            let log = format!("{}\n", BY_NAME[which].1);
+            let twice = if which == 2 { log } else { log.repeat(2) };
+            prop_assert!(opened(twice.as_bytes()).unwrap().1.iter().all(Option::is_none));
+            let mut log = twice.into_bytes();
             for (at, byte, cut) in edits {
                 let at = at.index(log.len());
                 if cut { log.truncate(at.max(1)) } else { log[at] = byte }

@@ -182,7 +182,7 @@ mod tests {
     use crate::proof::{Residual, SourceCheck};
     use sha2::Digest;
 
-    const TEXT: &str = "Reconcile the harbour ledger.\nThen migrate it.";
+    const TEXT: &str = "Count the harbour ledger.\nThen migrate it.";
 
     fn found(json: &str) -> Vec<(Algorithm, u32)> {
         let mut hashes = Hashes::new(None);
@@ -203,15 +203,13 @@ mod tests {
             (little.to_string(), 64),
             ((big >> 1).to_string(), 63),
             ((big & ((1 << 53) - 1)).to_string(), 53),
-            ((big >> 32 | 1 << 31).to_string(), 32),
+            // Smaller numbers of 32 bits are not taken for hashes.
+            ((big >> 32).to_string(), 32),
             (format!("\"{big:016x}\""), 64),
             (format!("\"{digest:x}\""), 64),
             (format!("\"{}\"", &format!("{digest:x}")[..12]), 48),
             (format!("\"{}\"", &format!("{digest:x}")[..8]), 32),
         ] {
-            if bits == 32 && !id.starts_with('"') && big >> 63 == 0 {
-                continue;
-            }
             assert!(found(&format!("[{id}, 7]")).contains(&(Algorithm::Sha256, bits)), "{bits} bits of {id}");
         }
         assert!(found("[1, 2, 3, 18446744073709551615]").is_empty());

@@ -145,12 +145,13 @@ mod tests {
     #[test]
     fn only_pages_that_pack_again_the_same_way_are_taken_out() {
         let page = |level| zstd::bulk::compress(&b"words words words".repeat(20), level).unwrap();
-        let mut bytes = [b"head".to_vec(), page(LEVEL), b"between".to_vec(), page(19), b"tail".to_vec()].concat();
+        assert_ne!(page(1), page(LEVEL));
+        let mut bytes = [b"head".to_vec(), page(LEVEL), b"between".to_vec(), page(1), b"tail".to_vec()].concat();
         let before = bytes.clone();
         let pages = unpack(&mut bytes);
-        assert_eq!(pages.len() + usize::from(page(19) != page(LEVEL)), 2);
+        assert_eq!(pages.len(), 1);
         assert_eq!(pages[0].0, 4);
-        assert!(bytes.ends_with(&before[4 + page(LEVEL).len()..][..7 + page(19).len() + 4]) || page(19) == page(LEVEL));
+        assert!(bytes.ends_with(&before[4 + page(LEVEL).len()..]));
     }
 
     #[test]

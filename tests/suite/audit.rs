@@ -308,6 +308,36 @@ fn the_self_test_finds_what_it_plants_and_nothing_in_the_clean_trace() {
 }
 
 #[test]
+fn canaries_and_the_key_are_found_where_they_are_and_nowhere_else() {
+    let (folder, trace) = own(&[]);
+    let program = || std::process::Command::new(env!("CARGO_BIN_EXE_tracecloak"));
+    let (canaries, key) = (folder.path().join("canaries"), folder.path().join("key"));
+    fs::write(&canaries, "the heron counts to nine\nand the otter to ten\n").unwrap();
+    assert!(program().env_clear().arg("keygen").arg(&key).output().unwrap().status.success());
+    let digits = fs::read_to_string(&key).unwrap().trim().to_owned();
+    let found = |path: &Path| {
+        let mut audit = program();
+        audit.env_clear().arg("audit").arg(path).arg("--canary").arg(&canaries).arg("--key-file").arg(&key);
+        let shown = audit.arg("--json").output().unwrap().stdout;
+        let shown: serde_json::Value = serde_json::from_slice(&shown).unwrap();
+        let findings = shown["findings"].as_array().unwrap().iter();
+        let ids: BTreeSet<String> = findings.map(|finding| finding["id"].as_str().unwrap().to_owned()).collect();
+        (ids.contains("L101"), ids.contains("L103"))
+    };
+    assert_eq!(found(&trace), (false, false));
+    let planted = folder.path().join("planted.jsonl");
+    for (text, expected) in [
+        ("and no otter, and no heron".to_owned(), (false, false)),
+        ("and the otter to ten".to_owned(), (true, false)),
+        (digits.to_uppercase(), (false, true)),
+        (format!("the heron counts to nine {digits}"), (true, true)),
+    ] {
+        fs::write(&planted, serde_json::json!({ "a": text }).to_string() + "\n").unwrap();
+        assert_eq!(found(&planted), expected, "{text}");
+    }
+}
+
+#[test]
 fn a_bloom_filter_is_seen() {
     use parquet::file::properties::WriterProperties;
     use std::sync::Arc;

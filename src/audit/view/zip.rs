@@ -91,7 +91,7 @@ fn walk(bytes: &[u8], depth: usize, feed: &mut Feed<'_>, view: &mut FileView) ->
         (at, entry) = (start + packed, entry + 1);
     }
     // The central directory: the same entries, with the same names, times and sizes, and nothing of its own.
-    let directory = at;
+    let (directory, mut made_by, mut kinds) = (at, None, None);
     for (listed, (entry, name)) in local.iter().enumerate() {
         let place = Place::at(at).page(crate::audit::wide(listed));
         let record = bytes.get(at..).filter(|record| record.starts_with(b"PK\x01\x02"))?;
@@ -100,15 +100,22 @@ fn walk(bytes: &[u8], depth: usize, feed: &mut Feed<'_>, view: &mut FileView) ->
             let message = "an archive entry with extra fields or a comment";
             view.facts.add(Kind::Archive, place.clone(), message, None);
         }
-        let same = record.get(8..28) == bytes.get(entry + 6..entry + 26) && record.get(46..46 + length) == Some(*name);
+        let same = record.get(6..28) == bytes.get(entry + 4..entry + 26) && record.get(46..46 + length) == Some(*name);
         if !same || u32_at(record, 42)? != *entry || u16_at(record, 34)? != 0 {
             view.facts.add(Kind::Archive, place.clone(), "a list of entries that are not those of the archive", None);
         }
-        // A version of 1.0 to 6.3, made on DOS, Unix or NTFS; a mode of data; text or not.
-        let version = |at| record.get(at).is_some_and(|version| *version <= 63);
-        let mode = u16_at(record, 40)? & 0o7777;
-        let plain = version(4) && version(6) && matches!(record.get(5), Some(0 | 3 | 10)) && record.get(7) == Some(&0);
-        if !plain
+        // A version of 1.0 to 6.3, made on DOS, Unix or NTFS, by one program all of them; one that knows deflate and large files; a mode
+        // of data; text or not.
+        let maker = record.get(4..6)?;
+        let made = matches!(maker, [..=63, 0 | 3 | 10]) && *made_by.get_or_insert(maker) == maker;
+        let needed = matches!(record.get(6..8)?, [10 | 20 | 45, 0]);
+        let (kind, mode) = (u16_at(record, 40)? >> 12, u16_at(record, 40)? & 0o7777);
+        // Some archivers write what kind of file it is, and some don't.
+        let told = if name.ends_with(b"/") { matches!(kind, 0 | 0o4) } else { *kinds.get_or_insert(kind) == kind };
+        if !made
+            || !needed
+            || !told
+            || !matches!(kind, 0 | 0o4 | 0o10)
             || u16_at(record, 36)? > 1
             || u16_at(record, 38)? & !0x30 != 0
             || !super::archive::MODES.contains(&crate::audit::wide(mode))

@@ -122,8 +122,8 @@ fn no_hash_and_no_name_of_a_source_comes_through() {
         let (format, _) = file.split_once('/').unwrap();
         let (trace, _) = import(format, &fixture(file), ImportOptions::default()).unwrap();
         let text = format!("{trace:?}");
-        for word in ["1729382256910270464", "a1b2c3d4e5f6", "one", "sub", "s1", "1760000000"] {
-            assert!(!text.contains(&format!("\"{word}")) && !text.contains("1729382256910"), "{file}: {word}");
+        for word in ["a1b2c3d4e5f6", "\"one", "\"sub", "\"s1", "1729382256910", "1760000000"] {
+            assert!(!text.contains(word), "{file}: {word}");
         }
         assert!(trace.sessions.iter().flat_map(|s| &s.requests).all(|request| request.prefix.first_block < 1000));
     }

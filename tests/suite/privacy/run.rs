@@ -48,6 +48,22 @@ impl Out {
         rows.collect()
     }
 
+    /// How many sessions, agents, requests, edges and shared blocks there are.
+    pub(super) fn totals(&self) -> [usize; 5] {
+        let sessions = tracecloak::format::open(&self.folder.path().join("trace")).unwrap().map(Result::unwrap);
+        sessions.fold([0; 5], |[sessions, agents, requests, edges, shared], session| {
+            let more: usize =
+                session.requests.iter().map(|request| usize::from(request.prefix.request.is_some())).sum();
+            [
+                sessions + 1,
+                agents + session.agents.len(),
+                requests + session.requests.len(),
+                edges + session.edges.len(),
+                shared + more,
+            ]
+        })
+    }
+
     fn residual(&self) -> Residual {
         let mut residual = Residual::of(&self.folder.path().join("trace")).unwrap_or_default();
         residual.push("said", without_own_words(&self.said));

@@ -159,6 +159,13 @@ pub(crate) fn read(source: &Source<'_>, meta: &Value, facts: &mut Facts) -> Opti
     if seen != expected || at != end || levels(&chunk) > expected {
         return None;
     }
+    // A reader that goes from page to page needs neither offset; the one of an old writer's first data page is its dictionary's.
+    let (first, stated) = (chunk.pages.first().map_or(data, |page| page.at), meta.size(11).filter(|at| *at > 0));
+    let has_dictionary = dictionary.base.is_some();
+    let is_first = data == first || (stated.is_none() && has_dictionary && data == start);
+    if !is_first || stated.is_some_and(|stated| !has_dictionary || stated != start) {
+        facts.add(Kind::Statistics, Place::column(label), "an offset of a page at which it does not stand", None);
+    }
     chunk.unpacked = unpacked;
     if meta.size(6) != Some(unpacked) {
         facts.add(Kind::Statistics, Place::column(label), "a stated size that the chunk does not have", None);
