@@ -71,7 +71,7 @@ pub(crate) fn read(source: &Source<'_>, meta: &Value, facts: &mut Facts) -> Opti
     let mut seen = 0usize;
     while at < end {
         let place = Place::column(label).page(number).offset(at);
-        let (header, body) = thrift::read(region, at)?;
+        let (header, body) = thrift::read(region, at, &thrift::PAGE)?;
         if !thrift::PAGE.knows(&header) {
             facts.add(Kind::Unowned, place.clone(), "a page header with members that the format does not know", None);
         }

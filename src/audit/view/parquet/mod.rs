@@ -51,7 +51,7 @@ fn footer(input: &[u8]) -> Option<(Value, Range<usize>)> {
         return None;
     }
     let start = end.checked_sub(size).filter(|start| *start >= 4)?;
-    let (footer, stop) = thrift::read(input.get(..end)?, start)?;
+    let (footer, stop) = thrift::read(input.get(..end)?, start, &thrift::FOOTER)?;
     Some((footer, start..stop))
 }
 
@@ -242,22 +242,22 @@ impl File<'_> {
         facts: &mut Facts,
     ) {
         let place = Place::column(source.label);
-        let mut part = |offset: Option<usize>, length: Option<usize>| {
+        let mut part = |offset: Option<usize>, length: Option<usize>, def| {
             let range = offset?..offset?.checked_add(length?)?;
             self.input.get(range.clone())?;
             owned.push(range.clone());
-            let (value, end) = thrift::read(self.input.get(..range.end)?, range.start)?;
+            let (value, end) = thrift::read(self.input.get(..range.end)?, range.start, def)?;
             (end == range.end).then_some(value)
         };
         if column.get(6).is_some() {
-            let agrees = part(column.size(6), column.size(7))
+            let agrees = part(column.size(6), column.size(7), &thrift::COLUMN_INDEX)
                 .is_some_and(|index| claims::column_index(&index, source.leaf, chunk, self.input));
             if !agrees {
                 facts.add(Kind::Statistics, place.clone(), "a column index that the data do not have", None);
             }
         }
         if column.get(4).is_some() {
-            let agrees = part(column.size(4), column.size(5))
+            let agrees = part(column.size(4), column.size(5), &thrift::OFFSET_INDEX)
                 .is_some_and(|index| claims::offset_index(&index, source.leaf, chunk));
             if !agrees {
                 facts.add(Kind::Statistics, place.clone(), "an offset index that the pages do not have", None);
@@ -267,7 +267,7 @@ impl File<'_> {
             facts.add(Kind::Bloom, place, "a bloom filter", meta.size(15).map(crate::audit::wide));
             if let Some(length) = meta.size(15) {
                 owned.push(offset..offset.saturating_add(length));
-            } else if let Some((header, end)) = thrift::read(self.input, offset) {
+            } else if let Some((header, end)) = thrift::read(self.input, offset, &thrift::NOTHING) {
                 owned.push(offset..end.saturating_add(header.size(1).unwrap_or(0)));
             }
         }
