@@ -8,6 +8,29 @@ use crate::audit::detect::disguise;
 use crate::audit::finding::Place;
 use crate::audit::vocab::closed;
 
+/// Names that writers give to the root and to the inner groups of lists; those of Arrow files too.
+pub(crate) const INNER: &[&[u8]] = &[
+    b"l",
+    b"$data$",
+    b"schema",
+    b"root",
+    b"arrow_schema",
+    b"spark_schema",
+    b"hive_schema",
+    b"duckdb_schema",
+    b"m",
+    b"list",
+    b"bag",
+    b"array",
+    b"element",
+    b"item",
+    b"array_element",
+    b"key_value",
+    b"map",
+    b"key",
+    b"value",
+];
+
 impl Collector<'_, '_> {
     /// Names that are declared or made of generic words may stand in any log.
     pub(crate) fn prove_names(&mut self) {

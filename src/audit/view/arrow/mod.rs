@@ -15,6 +15,7 @@ use self::flat::{Flat, Table};
 use self::schema::{Field, SMALL, Type};
 use super::collect::{Collector, Feed};
 use super::fact::{Facts, Kind};
+use super::names::INNER;
 use super::{FileView, choices, compress, lz4};
 use crate::audit::finding::Place;
 use crate::audit::vocab::{Format, Role};
@@ -373,6 +374,10 @@ impl Nodes {
         }
         let children = match field.kind {
             Type::List(_) => {
+                if field.children.iter().any(|child| !INNER.contains(&&*child.name)) {
+                    let message = "an inner name of a list that no writer gives";
+                    to.view.facts.add(Kind::Name, Place::default(), message, None);
+                }
                 let element = to.nodes.element(node, 0);
                 field.children.iter().map(|child| Self::below(child, element, to)).collect()
             }

@@ -9,6 +9,7 @@ use super::values::Physical;
 use crate::audit::finding::Place;
 use crate::audit::view::collect::Collector;
 use crate::audit::view::fact::Kind;
+use crate::audit::view::names::INNER;
 use crate::audit::vocab::Role;
 use crate::audit::vocab::words::is_plain_name;
 
@@ -28,27 +29,6 @@ pub(crate) struct Leaf {
     /// Names on the way to it.
     pub(crate) path: Vec<Vec<u8>>,
 }
-
-/// Names that writers give to the root and to the inner groups of lists.
-const INNER: &[&[u8]] = &[
-    b"schema",
-    b"root",
-    b"arrow_schema",
-    b"spark_schema",
-    b"hive_schema",
-    b"duckdb_schema",
-    b"m",
-    b"list",
-    b"bag",
-    b"array",
-    b"element",
-    b"item",
-    b"array_element",
-    b"key_value",
-    b"map",
-    b"key",
-    b"value",
-];
 
 /// The top-level names, for recognising the format.
 pub(crate) fn names<'b>(elements: &[Value], input: &'b [u8]) -> Vec<&'b [u8]> {
