@@ -248,8 +248,8 @@ impl Extractor {
             None => request.messages.last().map_or(request.messages_at, |last| last.end),
         };
         let mut progress = Progress::new(around, request.messages_at, bytes.len().saturating_sub(close), begin);
-        let (ahead, mut part);
-        part = (bytes, 0);
+        let ahead;
+        let mut part = (bytes, 0);
         if let Some(raw) = raw {
             self.bodies.resume(sender, bytes, &mut progress);
             ahead = progress.ahead(&body);
