@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use self::Member::{Number, Of};
+
 /// Deepest nesting.
 const DEPTH: usize = 24;
 
@@ -111,7 +113,7 @@ impl Reader<'_> {
 
     fn value(&mut self, kind: u8, depth: usize, member: Option<Member>) -> Option<Value> {
         self.left = self.left.checked_sub(1)?;
-        if let Some(Member::Number(number)) = member
+        if let Some(Number(number)) = member
             && matches!(kind, 3..=6)
             && kind != number
         {
@@ -144,13 +146,10 @@ impl Reader<'_> {
                 }
                 Value::List(values)
             }
-            12 => self.structure(
-                depth + 1,
-                match member {
-                    Some(Member::Struct(def)) => Some(def),
-                    _ => None,
-                },
-            )?,
+            12 => {
+                let def = if let Some(Of(def)) = member { Some(def) } else { None };
+                self.structure(depth + 1, def)?
+            }
             _ => return None,
         })
     }
@@ -174,38 +173,36 @@ pub(crate) fn zigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
-/// What members a struct may have: bytes, structs, or numbers and truths; and which numbers are not of 32 bits.
+/// What members a struct may have.
 #[derive(Debug)]
-pub(crate) struct Def(pub(crate) &'static [(i64, Option<&'static Self>)], pub(crate) &'static [(i64, u8)]);
+pub(crate) struct Def(&'static [(i64, Member)]);
 
 /// What a member may be.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Member {
-    /// A number of this kind.
+    /// Numbers of this kind, or truths.
     Number(u8),
-    Struct(&'static Def),
+    /// Structs, or bytes.
+    Of(&'static Def),
 }
 
-/// Kinds of numbers.
-const I8: u8 = 3;
-const I16: u8 = 4;
-const I32: u8 = 5;
-const I64: u8 = 6;
+const I8: Member = Number(3);
+const I16: Member = Number(4);
+const I32: Member = Number(5);
+const I64: Member = Number(6);
 
 impl Def {
     fn member(&self, id: i64) -> Option<Member> {
-        let (_, def) = self.0.iter().find(|(known, _)| *known == id)?;
-        let kind = || self.1.iter().find(|(known, _)| *known == id).map_or(I32, |(_, kind)| *kind);
-        Some(def.map_or_else(|| Member::Number(kind()), Member::Struct))
+        self.0.iter().find(|(known, _)| *known == id).map(|(_, member)| *member)
     }
 
     /// Whether all members, and theirs, are known.
     pub(crate) fn knows(&self, value: &Value) -> bool {
         match value {
             Value::Struct(members) => members.iter().enumerate().all(|(at, (id, value))| {
-                let known = self.0.iter().find(|(known, _)| known == id).is_some_and(|(_, def)| match def {
-                    Some(def) => def.knows(value),
-                    None => is_number(value),
+                let known = self.member(*id).is_some_and(|member| match member {
+                    Of(def) => def.knows(value),
+                    Number(_) => is_number(value),
                 });
                 // Few are known, so that one of many stands twice near the beginning.
                 known && !members.iter().skip(at + 1).any(|(other, _)| other == id)
@@ -227,136 +224,95 @@ fn is_number(value: &Value) -> bool {
 }
 
 /// Members that are bytes, and lists of such.
-static BYTES: Def = Def(&[(i64::MIN, None)], &[]);
+static BYTES: Def = Def(&[(i64::MIN, I32)]);
 
-pub(crate) static NOTHING: Def = Def(&[], &[]);
-static TIME_UNIT: Def = Def(&[(1, Some(&NOTHING)), (2, Some(&NOTHING)), (3, Some(&NOTHING))], &[]);
-static TIME: Def = Def(&[(1, None), (2, Some(&TIME_UNIT))], &[]);
-static LOGICAL: Def = Def(
-    &[
-        (1, Some(&NOTHING)),
-        (2, Some(&NOTHING)),
-        (3, Some(&NOTHING)),
-        (4, Some(&NOTHING)),
-        (5, Some(&Def(&[(1, None), (2, None)], &[]))),
-        (6, Some(&NOTHING)),
-        (7, Some(&TIME)),
-        (8, Some(&TIME)),
-        (10, Some(&Def(&[(1, None), (2, None)], &[(1, I8)]))),
-        (11, Some(&NOTHING)),
-        (12, Some(&NOTHING)),
-        (13, Some(&NOTHING)),
-        (14, Some(&NOTHING)),
-        (15, Some(&NOTHING)),
-    ],
-    &[],
-);
-static ELEMENT: Def = Def(
-    &[
-        (1, None),
-        (2, None),
-        (3, None),
-        (4, Some(&BYTES)),
-        (5, None),
-        (6, None),
-        (7, None),
-        (8, None),
-        (9, None),
-        (10, Some(&LOGICAL)),
-    ],
-    &[],
-);
-static STATISTICS: Def = Def(
-    &[
-        (1, Some(&BYTES)),
-        (2, Some(&BYTES)),
-        (3, None),
-        (4, None),
-        (5, Some(&BYTES)),
-        (6, Some(&BYTES)),
-        (7, None),
-        (8, None),
-    ],
-    &[(3, I64), (4, I64)],
-);
-static KEY_VALUE: Def = Def(&[(1, Some(&BYTES)), (2, Some(&BYTES))], &[]);
-static ENCODING_STATS: Def = Def(&[(1, None), (2, None), (3, None)], &[]);
-static SIZES: Def = Def(&[(1, None), (2, None), (3, None)], &[(1, I64), (2, I64), (3, I64)]);
-static CHUNK: Def = Def(
-    &[
-        (1, None),
-        (2, None),
-        (3, Some(&BYTES)),
-        (4, None),
-        (5, None),
-        (6, None),
-        (7, None),
-        (8, Some(&KEY_VALUE)),
-        (9, None),
-        (10, None),
-        (11, None),
-        (12, Some(&STATISTICS)),
-        (13, Some(&ENCODING_STATS)),
-        (14, None),
-        (15, None),
-        (16, Some(&SIZES)),
-    ],
-    &[(5, I64), (6, I64), (7, I64), (9, I64), (10, I64), (11, I64), (14, I64)],
-);
-static COLUMN: Def = Def(
-    &[(1, Some(&BYTES)), (2, None), (3, Some(&CHUNK)), (4, None), (5, None), (6, None), (7, None)],
-    &[(2, I64), (4, I64), (6, I64)],
-);
-static SORTING: Def = Def(&[(1, None), (2, None), (3, None)], &[]);
-static GROUP: Def = Def(
-    &[(1, Some(&COLUMN)), (2, None), (3, None), (4, Some(&SORTING)), (5, None), (6, None), (7, None)],
-    &[(2, I64), (3, I64), (5, I64), (6, I64), (7, I16)],
-);
-static ORDER: Def = Def(&[(1, Some(&NOTHING)), (2, Some(&NOTHING))], &[]);
+pub(crate) static NOTHING: Def = Def(&[]);
+static TIME_UNIT: Def = Def(&[(1, Of(&NOTHING)), (2, Of(&NOTHING)), (3, Of(&NOTHING))]);
+static TIME: Def = Def(&[(1, I32), (2, Of(&TIME_UNIT))]);
+static LOGICAL: Def = Def(&[
+    (1, Of(&NOTHING)),
+    (2, Of(&NOTHING)),
+    (3, Of(&NOTHING)),
+    (4, Of(&NOTHING)),
+    (5, Of(&Def(&[(1, I32), (2, I32)]))),
+    (6, Of(&NOTHING)),
+    (7, Of(&TIME)),
+    (8, Of(&TIME)),
+    (10, Of(&Def(&[(1, I8), (2, I32)]))),
+    (11, Of(&NOTHING)),
+    (12, Of(&NOTHING)),
+    (13, Of(&NOTHING)),
+    (14, Of(&NOTHING)),
+    (15, Of(&NOTHING)),
+]);
+static ELEMENT: Def = Def(&[
+    (1, I32),
+    (2, I32),
+    (3, I32),
+    (4, Of(&BYTES)),
+    (5, I32),
+    (6, I32),
+    (7, I32),
+    (8, I32),
+    (9, I32),
+    (10, Of(&LOGICAL)),
+]);
+static STATISTICS: Def =
+    Def(&[(1, Of(&BYTES)), (2, Of(&BYTES)), (3, I64), (4, I64), (5, Of(&BYTES)), (6, Of(&BYTES)), (7, I32), (8, I32)]);
+static KEY_VALUE: Def = Def(&[(1, Of(&BYTES)), (2, Of(&BYTES))]);
+static ENCODING_STATS: Def = Def(&[(1, I32), (2, I32), (3, I32)]);
+static SIZES: Def = Def(&[(1, I64), (2, I64), (3, I64)]);
+static CHUNK: Def = Def(&[
+    (1, I32),
+    (2, I32),
+    (3, Of(&BYTES)),
+    (4, I32),
+    (5, I64),
+    (6, I64),
+    (7, I64),
+    (8, Of(&KEY_VALUE)),
+    (9, I64),
+    (10, I64),
+    (11, I64),
+    (12, Of(&STATISTICS)),
+    (13, Of(&ENCODING_STATS)),
+    (14, I64),
+    (15, I32),
+    (16, Of(&SIZES)),
+]);
+static COLUMN: Def = Def(&[(1, Of(&BYTES)), (2, I64), (3, Of(&CHUNK)), (4, I64), (5, I32), (6, I64), (7, I32)]);
+static SORTING: Def = Def(&[(1, I32), (2, I32), (3, I32)]);
+static GROUP: Def = Def(&[(1, Of(&COLUMN)), (2, I64), (3, I64), (4, Of(&SORTING)), (5, I64), (6, I64), (7, I16)]);
+static ORDER: Def = Def(&[(1, Of(&NOTHING)), (2, Of(&NOTHING))]);
 
 /// `FileMetaData`, without what encrypts.
-pub(crate) static FOOTER: Def = Def(
-    &[
-        (1, None),
-        (2, Some(&ELEMENT)),
-        (3, None),
-        (4, Some(&GROUP)),
-        (5, Some(&KEY_VALUE)),
-        (6, Some(&BYTES)),
-        (7, Some(&ORDER)),
-    ],
-    &[(3, I64)],
-);
+pub(crate) static FOOTER: Def = Def(&[
+    (1, I32),
+    (2, Of(&ELEMENT)),
+    (3, I64),
+    (4, Of(&GROUP)),
+    (5, Of(&KEY_VALUE)),
+    (6, Of(&BYTES)),
+    (7, Of(&ORDER)),
+]);
 
 /// `PageHeader`.
-pub(crate) static PAGE: Def = Def(
-    &[
-        (1, None),
-        (2, None),
-        (3, None),
-        (4, None),
-        (5, Some(&Def(&[(1, None), (2, None), (3, None), (4, None), (5, Some(&STATISTICS))], &[]))),
-        (7, Some(&Def(&[(1, None), (2, None), (3, None)], &[]))),
-        (
-            8,
-            Some(&Def(
-                &[(1, None), (2, None), (3, None), (4, None), (5, None), (6, None), (7, None), (8, Some(&STATISTICS))],
-                &[],
-            )),
-        ),
-    ],
-    &[],
-);
+pub(crate) static PAGE: Def = Def(&[
+    (1, I32),
+    (2, I32),
+    (3, I32),
+    (4, I32),
+    (5, Of(&Def(&[(1, I32), (2, I32), (3, I32), (4, I32), (5, Of(&STATISTICS))]))),
+    (7, Of(&Def(&[(1, I32), (2, I32), (3, I32)]))),
+    (8, Of(&Def(&[(1, I32), (2, I32), (3, I32), (4, I32), (5, I32), (6, I32), (7, I32), (8, Of(&STATISTICS))]))),
+]);
 
 /// `ColumnIndex`.
-pub(crate) static COLUMN_INDEX: Def = Def(
-    &[(1, None), (2, Some(&BYTES)), (3, Some(&BYTES)), (4, None), (5, None), (6, None), (7, None)],
-    &[(5, I64), (6, I64), (7, I64)],
-);
+pub(crate) static COLUMN_INDEX: Def =
+    Def(&[(1, I32), (2, Of(&BYTES)), (3, Of(&BYTES)), (4, I32), (5, I64), (6, I64), (7, I64)]);
 
 /// `OffsetIndex`.
-pub(crate) static OFFSET_INDEX: Def =
-    Def(&[(1, Some(&Def(&[(1, None), (2, None), (3, None)], &[(1, I64), (3, I64)]))), (2, None)], &[(2, I64)]);
+pub(crate) static OFFSET_INDEX: Def = Def(&[(1, Of(&Def(&[(1, I64), (2, I32), (3, I64)]))), (2, I64)]);
 
 #[cfg(test)]
 mod tests {
